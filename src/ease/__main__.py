@@ -1,0 +1,5 @@
+"""`python -m ease` is `ease`."""
+
+from ease.cli import main
+
+main()

@@ -1,0 +1,22 @@
+"""Text -> tokens in splits -> batches, and who may read which split."""
+
+from ease.data.config import DataConfig
+from ease.data.corpus import Corpus, load_corpus, text_blocks
+from ease.data.packing import Batches, Blocks
+from ease.data.splits import Reader, SplitName, Splits, require_reader
+from ease.data.tokenizers import Tokenizer, load_tokenizer
+
+__all__ = [
+    "Batches",
+    "Blocks",
+    "Corpus",
+    "DataConfig",
+    "Reader",
+    "SplitName",
+    "Splits",
+    "Tokenizer",
+    "load_corpus",
+    "load_tokenizer",
+    "require_reader",
+    "text_blocks",
+]

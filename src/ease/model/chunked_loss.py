@@ -1,0 +1,119 @@
+"""Cross-entropy of a linear head without ever holding tokens x vocabulary.
+
+The head and the loss are one operation, done for a few rows at a time in one reused buffer. The
+gradients of a row's loss are known as soon as its probabilities are, so the forward pass makes
+them at once: the three matrix products of the plain way, none of them twice, and none of its
+passes over memory. Timed against the plain way in `benchmarks/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# The buffer of one chunk. On a CPU about 64 MB is the fastest; a GPU wants fewer launches.
+BUFFER_BYTES = {"cpu": 64 << 20, "cuda": 256 << 20}
+
+
+def chunk_rows(vocab_size: int, device: torch.device) -> int:
+    """How many rows of logits fit in the buffer, as a power of two between 16 and 4,096."""
+    rows = BUFFER_BYTES.get(device.type, BUFFER_BYTES["cpu"]) // (4 * vocab_size)
+    return min(max(1 << max(rows.bit_length() - 1, 0), 16), 4096)
+
+
+def linear_cross_entropy(
+    features: Tensor,  # (tokens, dim)
+    weight: Tensor,  # (vocab, dim)
+    targets: Tensor,  # (tokens,)
+    token_weights: Tensor,  # (tokens,)
+) -> Tensor:
+    """The sum over tokens of `token_weights * cross-entropy`, in float32.
+
+    Only `features` and `weight` get gradients. Under autocast the matrix products run in its
+    precision, everything else in float32.
+
+    >>> import torch
+    >>> features, weight = torch.zeros(2, 4), torch.zeros(8, 4)
+    >>> loss = linear_cross_entropy(features, weight, torch.tensor([0, 1]), torch.ones(2) / 2)
+    >>> round(loss.item(), 4)  # log(8): nothing is known yet
+    2.0794
+    """
+    loss: Tensor = _LinearCrossEntropy.apply(features, weight, targets, token_weights)  # type: ignore[no-untyped-call]
+    return loss
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, targets: Tensor, token_weights: Tensor
+    ) -> Tensor:
+        device = features.device
+        autocast = torch.is_autocast_enabled(device.type)
+        dtype = torch.get_autocast_dtype(device.type) if autocast else weight.dtype
+        with torch.autocast(device.type, enabled=False):
+            loss, ctx.features_grad, ctx.weight_grad = _chunked(
+                features.to(dtype),
+                weight.to(dtype),
+                targets,
+                token_weights.float(),
+                wanted=(ctx.needs_input_grad[0], ctx.needs_input_grad[1]),
+            )
+        ctx.dtypes = features.dtype, weight.dtype
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        features_grad, weight_grad = ctx.features_grad, ctx.weight_grad
+        if features_grad is not None:
+            features_grad = features_grad.mul_(upstream).to(ctx.dtypes[0])
+        if weight_grad is not None:
+            weight_grad = weight_grad.mul_(upstream).to(ctx.dtypes[1])
+        return features_grad, weight_grad, None, None
+
+
+def _chunked(
+    features: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    token_weights: Tensor,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The loss, and the gradients of it that are wanted, both in float32."""
+    tokens, vocab = features.shape[0], weight.shape[0]
+    rows = min(chunk_rows(vocab, features.device), max(tokens, 1))
+    buffer = torch.empty(rows, vocab, dtype=features.dtype, device=features.device)
+    features_grad = torch.empty_like(features, dtype=torch.float32) if wanted[0] else None
+    weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
+    loss = torch.zeros((), dtype=torch.float32, device=features.device)
+    for start in range(0, tokens, rows):
+        chunk = slice(start, start + rows)
+        read, target = features[chunk], targets[chunk]
+        scale = token_weights[chunk].unsqueeze(1)  # (rows, 1)
+        logits = torch.mm(read, weight.T, out=buffer[: read.shape[0]])  # (rows, vocab)
+        losses, probabilities = _softmax_in_place(logits, target)
+        loss += (losses * scale.squeeze(1)).sum()
+        if features_grad is not None:
+            expected = torch.mm(probabilities, weight).float()  # (rows, dim)
+            features_grad[chunk] = (expected - weight[target].float()) * scale
+        if weight_grad is not None:
+            scaled = read * scale.to(read.dtype)
+            if weight_grad.dtype == probabilities.dtype:
+                weight_grad.addmm_(probabilities.T, scaled)
+            else:
+                weight_grad += torch.mm(probabilities.T, scaled)
+            weight_grad.index_add_(0, target, scaled.float(), alpha=-1)
+    return loss, features_grad, weight_grad
+
+
+def _softmax_in_place(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row's cross-entropy (float32) and its probabilities, written over the logits."""
+    largest = logits.amax(dim=1).float()  # (rows,)
+    at_target = logits.gather(1, targets.unsqueeze(1)).squeeze(1).float()
+    probabilities = torch.softmax(logits, dim=1, out=logits)
+    # The largest probability is exp(0) / sum: it gives the sum without another exponential.
+    log_sum = -probabilities.amax(dim=1).float().log()
+    return largest + log_sum - at_target, probabilities

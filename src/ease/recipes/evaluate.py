@@ -1,0 +1,89 @@
+"""Evaluates a trained model: a run on one of its own splits, or any model on any text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import torch
+
+from ease.data import (
+    Batches,
+    Blocks,
+    DataConfig,
+    SplitName,
+    Tokenizer,
+    load_corpus,
+    load_tokenizer,
+    text_blocks,
+)
+from ease.errors import ConfigError, DataError
+from ease.evaluation import evaluate_exits
+from ease.evaluation.result import model_result, protocol_result, split_result, versions
+from ease.model import load_model
+from ease.recipes.run_config import RunConfig
+from ease.recipes.run_folder import RunFolder
+
+BATCH_TOKENS = 8192
+
+
+def evaluate_folder(
+    folder: Path,
+    data: Path | None = None,
+    split: str = "test",
+    seq_len: int | None = None,
+    device: torch.device | None = None,
+) -> dict[str, Any]:
+    """Every exit on every whole block of a text; returns what `ease evaluate --out` writes.
+
+    `folder` is a run or a model folder. Without `data`, the text is the run's own split.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder: give a run or a model folder")
+    run = RunFolder(folder)
+    config = run.config() if run.exists else None
+    if run.exists and not run.model.is_dir():
+        raise DataError(f"{folder} has no model yet: finish the run with --resume")
+    model_folder = run.model if run.exists else folder
+    device = device or torch.device("cpu")
+    model = load_model(model_folder, device)
+    tokenizer = load_tokenizer(model_folder)
+    length = seq_len or (config.data if config else DataConfig()).seq_len
+    if data is not None:
+        fields = config.data.fields if config else DataConfig().fields
+        blocks, facts = text_blocks(data, tokenizer, length, fields)
+        name = "data"
+    else:
+        if config is None:
+            raise ConfigError(f"{folder} is a model folder and has no data: give --data FILE")
+        blocks, facts = _own_blocks(run, config, split, length, tokenizer)
+        name = split
+    batches = Batches(blocks, max(1, BATCH_TOKENS // length))
+    return {
+        **({"recipe": config.recipe, "seed": config.seed} if config else {}),
+        **protocol_result(config.protocol if config else "honest"),
+        "data": facts,
+        "model": model_result(model),
+        "seq_len": length,
+        "splits": {name: split_result(evaluate_exits(model, batches))},
+        "versions": versions(device),
+    }
+
+
+def _own_blocks(
+    run: RunFolder, config: RunConfig, split: str, seq_len: int, tokenizer: Tokenizer
+) -> tuple[Blocks, dict[str, Any]]:
+    """A split of the run's own data, which must still be the text that the run was cut from."""
+    if split not in get_args(SplitName):
+        raise ConfigError(f"--split {split}: choose one of {', '.join(get_args(SplitName))}")
+    settings = config.data.model_copy(update={"seq_len": seq_len})
+    corpus = load_corpus(settings, config.protocol, tokenizer=tokenizer)
+    name = cast("SplitName", split)
+    blocks = corpus.splits.open(name, "report")
+    trained_on = run.result()["data"]["hashes"]
+    if trained_on != corpus.hashes:
+        raise DataError(
+            f"the text of {corpus.name} has changed since {run.path} was trained: its {split} "
+            "may hold what the model has seen. Give --data FILE instead"
+        )
+    return blocks, {"name": corpus.name, "sha256": corpus.hashes[name]}
