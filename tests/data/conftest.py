@@ -5,6 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long one example takes says more about the machine than about the code.
+settings.register_profile("ease", deadline=None)
+settings.load_profile("ease")
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 

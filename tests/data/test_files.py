@@ -4,7 +4,7 @@ import gzip
 import json
 import lzma
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"])).filter(str.strip)
 in_one_folder = settings(
     max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-Rows = Callable[[str, list[object]], Path]
+Rows = Callable[[str, Sequence[object]], Path]
 
 
 @in_one_folder
@@ -29,8 +29,9 @@ def test_a_text_file_is_one_document_kept_to_the_letter(
     tmp_path: Path, text: str, suffix: str
 ) -> None:
     path = tmp_path / f"a.txt{suffix}"
-    squeeze = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[suffix]
-    path.write_bytes(squeeze(b"\xef\xbb\xbf" + text.encode()))
+    data = b"\xef\xbb\xbf" + text.encode()
+    squeezed = {"": data, ".gz": gzip.compress(data), ".xz": lzma.compress(data)}
+    path.write_bytes(squeezed[suffix])
     assert read_documents(path, ["text"]) == [text]
 
 
@@ -108,7 +109,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_missing_parquet_column_lists_those_there(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"body": ["a"], "label": [1]}), path)
-    with pytest.raises(DataError, match="no field 'text'.*'body', 'label'"):
+    with pytest.raises(DataError, match=r"no field 'text'.*'body', 'label'"):
         read_documents(path, ["text"])
     with pytest.raises(DataError, match="row 1: field 'label' is of type int"):
         read_documents(path, ["label"])

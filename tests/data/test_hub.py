@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from ease.data import DataConfig
 from ease.data.sources import Source, read_source
 from ease.errors import DataError, MissingExtraError
 
-Rows = Callable[[str, list[object]], Path]
+Rows = Callable[[str, Sequence[object]], Path]
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_a_stream_gives_the_first_rows_of_the_whole(dataset: str) -> None:
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_field_that_is_not_there_lists_those_that_are(dataset: str, streaming: bool) -> None:
-    with pytest.raises(DataError, match="'train'.*no field 'text'.*'title', 'body', 'label'"):
+    with pytest.raises(DataError, match=r"'train'.*no field 'text'.*'title', 'body', 'label'"):
         read(dataset, streaming=streaming, max_documents=2)
 
 

@@ -63,5 +63,5 @@ def test_what_is_no_text_or_no_source_of_the_library_is_skipped(tmp_path: Path) 
 
 
 def test_a_python_without_its_source_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="not there; set data.source"):
+    with pytest.raises(DataError, match=r"not there; set data.source"):
         read_library(tmp_path)

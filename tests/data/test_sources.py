@@ -73,7 +73,7 @@ def test_hidden_and_foreign_files_do_not_count(folder: Read) -> None:
 
 
 def test_a_folder_without_a_training_file_says_what_is_there(folder: Read) -> None:
-    with pytest.raises(DataError, match="nothing to train on.*validation: valid.txt; test: test"):
+    with pytest.raises(DataError, match=r"nothing to train on.*validation: valid.txt; test: test"):
         folder(**{"valid.txt": "a", "test.txt": "b"})
 
 
@@ -83,7 +83,7 @@ def test_a_folder_without_text_files_is_refused(folder: Read) -> None:
 
 
 def test_an_empty_file_in_a_folder_is_named(folder: Read) -> None:
-    with pytest.raises(DataError, match="valid.txt is empty"):
+    with pytest.raises(DataError, match=r"valid.txt is empty"):
         folder(**{"train.txt": "a", "valid.txt": "\n"})
 
 
@@ -94,5 +94,5 @@ def test_a_single_file_is_all_there_is_whatever_its_name(tmp_path: Path) -> None
 
 
 def test_a_path_that_is_not_there_is_named_with_the_choices(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="gone: there is no such file or folder.*stdlib"):
+    with pytest.raises(DataError, match=r"gone: there is no such file or folder.*stdlib"):
         read_source(DataConfig(source=str(tmp_path / "gone")), print)

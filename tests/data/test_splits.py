@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ease.data import Batches, Blocks, Reader, Splits, require_reader
+from ease.data import Batches, Blocks, Reader, SplitName, Splits, require_reader
 from ease.data.packing import Protocol
 from ease.data.splits import READERS
 from ease.errors import DataError, LeakError
@@ -41,7 +41,7 @@ def splits(protocol: Protocol, validation: int = 40) -> Splits:
 
 @pytest.mark.parametrize(("protocol", "split", "reader", "allowed"), CASES)
 def test_a_split_opens_for_its_readers_and_nobody_else(
-    protocol: Protocol, split: str, reader: Reader, allowed: bool
+    protocol: Protocol, split: SplitName, reader: Reader, allowed: bool
 ) -> None:
     opened = splits(protocol)
     somebody = READERS[protocol][split][0]
@@ -81,7 +81,7 @@ def test_the_ranges_of_ten_thousand_samples() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "name"), [("honest", "validation"), ("reference", "gate")])
-def test_a_split_of_the_other_protocol_is_not_there(protocol: Protocol, name: str) -> None:
+def test_a_split_of_the_other_protocol_is_not_there(protocol: Protocol, name: SplitName) -> None:
     with pytest.raises(DataError, match=f"no split {name!r}.*there are train"):
         splits(protocol).open(name, "report")
 

@@ -32,7 +32,7 @@ def read_library(root: Path | None = None, largest: int = LARGEST) -> dict[str, 
     root = Path(sysconfig.get_path("stdlib")) if root is None else root
     parts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
     size = 0
-    for path, digest in sorted(_sources(root), key=lambda found: found[1][8:]):
+    for path, digest in sorted(_sources(root), key=lambda found: found[1]):
         try:
             data = path.read_bytes()
             text = data.decode("utf-8")
@@ -64,6 +64,6 @@ def _sources(root: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def _part(digest: bytes) -> str:
-    # Other bytes than those that order the files: a cap on the order must not favour a part.
-    place = int.from_bytes(digest[:8], "big") % 20
+    # A remainder does not follow the order of the hashes: a cap on that favours no part.
+    place = int.from_bytes(digest, "big") % 20
     return "test" if place == 19 else "validation" if place == 18 else "train"

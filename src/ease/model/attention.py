@@ -33,46 +33,51 @@ class Rotary(nn.Module):
         self.cos: Tensor
         self.sin: Tensor
 
-    def forward(self, x: Tensor) -> Tensor:  # (batch, heads, seq, head_dim)
-        seq = x.shape[-2]
+    def forward(self, x: Tensor) -> Tensor:  # (batch, seq, heads, head_dim)
+        """Turn each pair (x[i], x[i + head_dim / 2]) by its position's angle."""
+        seq = x.shape[1]
         if self.cos.shape[0] < seq:
             self._grow(seq)
-        cos, sin = self.cos[:seq].to(x.dtype), self.sin[:seq].to(x.dtype)  # (seq, head_dim)
-        low, high = x.chunk(2, dim=-1)
-        return x * cos + torch.cat((-high, low), dim=-1) * sin
+        cos, sin = self.cos[:seq, None].to(x.dtype), self.sin[:seq, None].to(x.dtype)
+        swapped = x.roll(x.shape[-1] // 2, dims=-1)
+        return torch.addcmul(x * cos, swapped, sin)
 
     def _grow(self, seq: int) -> None:
         positions = torch.arange(seq, dtype=torch.float64, device=self.frequencies.device)
         angles = torch.outer(positions, self.frequencies)  # (seq, head_dim / 2)
-        angles = torch.cat((angles, angles), dim=-1)
-        self.cos, self.sin = angles.cos().float(), angles.sin().float()
+        self.cos = torch.cat((angles.cos(), angles.cos()), dim=-1).float()
+        # The sign that a rotation gives the first half stands in the table.
+        self.sin = torch.cat((-angles.sin(), angles.sin()), dim=-1).float()
 
 
 class Attention(nn.Module):
+    """Queries, keys and values are one projection: small models are bound by launches."""
+
     def __init__(self, config: ModelConfig, rotary: Rotary) -> None:
         super().__init__()
+        self.heads, self.kv_heads = config.num_heads, config.num_kv_heads
         self.head_dim = config.head_dim
-        self.grouped = config.num_kv_heads != config.num_heads
-        query_width = config.num_heads * config.head_dim
-        kv_width = config.num_kv_heads * config.head_dim
-        self.q_proj = nn.Linear(config.dim, query_width, bias=config.qkv_bias)
-        self.k_proj = nn.Linear(config.dim, kv_width, bias=config.qkv_bias)
-        self.v_proj = nn.Linear(config.dim, kv_width, bias=config.qkv_bias)
-        self.o_proj = nn.Linear(query_width, config.dim, bias=False)
-        self.q_norm: nn.Module = nn.Identity()
-        self.k_norm: nn.Module = nn.Identity()
-        if config.qk_norm:
-            self.q_norm = RMSNorm(config.head_dim, config.norm_eps)
-            self.k_norm = RMSNorm(config.head_dim, config.norm_eps)
+        width = (self.heads + 2 * self.kv_heads) * self.head_dim
+        self.qkv_proj = nn.Linear(config.dim, width, bias=config.qkv_bias)
+        self.o_proj = nn.Linear(self.heads * self.head_dim, config.dim, bias=False)
+        self.q_norm = RMSNorm(self.head_dim, config.norm_eps) if config.qk_norm else None
+        self.k_norm = RMSNorm(self.head_dim, config.norm_eps) if config.qk_norm else None
         self.rotary = rotary
 
     def forward(self, h: Tensor) -> Tensor:  # (batch, seq, dim)
-        q = self.rotary(self.q_norm(self._heads(self.q_proj(h))))  # (batch, heads, seq, head_dim)
-        k = self.rotary(self.k_norm(self._heads(self.k_proj(h))))  # (batch, kv_heads, ...)
-        v = self._heads(self.v_proj(h))
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.grouped)
+        batch, seq, _ = h.shape
+        qkv = self.qkv_proj(h).view(batch, seq, -1, self.head_dim)
+        qk, v = qkv.split((self.heads + self.kv_heads, self.kv_heads), dim=2)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = qk.split((self.heads, self.kv_heads), dim=2)
+            qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=2)
+        q, k = self.rotary(qk).split((self.heads, self.kv_heads), dim=2)
+        mixed = F.scaled_dot_product_attention(
+            q.transpose(1, 2),  # (batch, heads, seq, head_dim)
+            k.transpose(1, 2),
+            v.transpose(1, 2),
+            is_causal=True,
+            enable_gqa=self.heads != self.kv_heads,
+        )
         out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(2))
         return out
-
-    def _heads(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)

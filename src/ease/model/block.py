@@ -12,12 +12,12 @@ from ease.model.config import ModelConfig, Norm
 class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.gate_proj = nn.Linear(config.dim, config.ffn_dim, bias=False)
-        self.up_proj = nn.Linear(config.dim, config.ffn_dim, bias=False)
+        self.gate_up_proj = nn.Linear(config.dim, 2 * config.ffn_dim, bias=False)
         self.down_proj = nn.Linear(config.ffn_dim, config.dim, bias=False)
 
     def forward(self, h: Tensor) -> Tensor:
-        out: Tensor = self.down_proj(F.silu(self.gate_proj(h)) * self.up_proj(h))
+        gate, up = self.gate_up_proj(h).chunk(2, dim=-1)  # (batch, seq, ffn) each
+        out: Tensor = self.down_proj(F.silu(gate) * up)
         return out
 
 
