@@ -63,13 +63,13 @@ def build(kind: str, vocab: int, device: str) -> Step:
     return plain_step(model) if kind == "plain" else ease_step(model, kind)
 
 
-def batches(vocab: int, device: str, count: int) -> list[tuple[Tensor, Tensor]]:
+def batches(vocab: int, device: str, count: int, rows: int = BATCH) -> list[tuple[Tensor, Tensor]]:
     """Tokens with the skew of text, so that the loss falls as it does in training."""
     generator = torch.Generator().manual_seed(1)
     ranks = torch.arange(1, vocab + 1, dtype=torch.float64)
     tokens = torch.multinomial(
-        1 / ranks, count * BATCH * (SEQ + 1), replacement=True, generator=generator
-    ).view(count, BATCH, SEQ + 1)
+        1 / ranks, count * rows * (SEQ + 1), replacement=True, generator=generator
+    ).view(count, rows, SEQ + 1)
     return [(t[:, :-1].contiguous().to(device), t[:, 1:].contiguous().to(device)) for t in tokens]
 
 
@@ -113,20 +113,19 @@ def resident(field: str) -> int:
 
 
 def measure_memory(kind: str, vocab: int, device: str) -> None:
-    data = batches(vocab, device, 1)
-    if device == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-    else:
-        before = resident("VmRSS")
-    step = build(kind, vocab, device)
+    on_gpu = device == "cuda"
+    if not on_gpu:  # a tiny model first, so that the library's own pages are not counted
+        take_steps(kind, 100, device, rows=2)
+    before = torch.cuda.memory_allocated() if on_gpu else resident("VmRSS")
+    take_steps(kind, vocab, device, rows=BATCH)
+    after = torch.cuda.max_memory_allocated() if on_gpu else resident("VmHWM")
+    print(after - before)
+
+
+def take_steps(kind: str, vocab: int, device: str, rows: int) -> None:
+    step, data = build(kind, vocab, device), batches(vocab, device, 1, rows)
     for _ in range(5):
         step(*data[0])
-    if device == "cuda":
-        after = torch.cuda.max_memory_allocated()
-    else:
-        after = resident("VmHWM")
-    print(after - before)
 
 
 def main() -> None:

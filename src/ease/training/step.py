@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from ease.model import StagedLM
 from ease.training.losses import Objective
 
 Batch = tuple[Tensor, Tensor]
+T = TypeVar("T")
 
 
 class TrainStep:
@@ -96,6 +98,8 @@ class GraphedTrainStep(TrainStep):
         self.replaying = False
         self.gradient_graph = torch.cuda.CUDAGraph()
         self.update_graph = torch.cuda.CUDAGraph()
+        # Warm-up and capture share a stream, and with it the workspaces of the matrix library.
+        self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         self.measured: Tensor
 
     def _gradients(self, batches: Sequence[Batch]) -> Tensor:
@@ -105,7 +109,7 @@ class GraphedTrainStep(TrainStep):
         self.replaying = shapes == [x.shape for x, _ in self.static]
         if not self.replaying:
             self.warmed = min(self.warmed + 1, self.WARM_UP)
-            return super()._gradients(batches)
+            return self._on_stream(lambda: super(GraphedTrainStep, self)._gradients(batches))
         for (x, y), (static_x, static_y) in zip(batches, self.static, strict=True):
             static_x.copy_(x)
             static_y.copy_(y)
@@ -116,15 +120,23 @@ class GraphedTrainStep(TrainStep):
         if self.replaying:
             self.update_graph.replay()
         else:
-            super()._update()
+            self._on_stream(super()._update)
+
+    def _on_stream(self, work: Callable[[], T]) -> T:
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            result = work()
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return result
 
     def _capture(self, batches: Sequence[Batch]) -> None:
         """Record both graphs; recording runs nothing."""
         self.static = [(x.clone(), y.clone()) for x, y in batches]
         torch.cuda.synchronize()
-        with torch.cuda.graph(self.gradient_graph):
+        with torch.cuda.graph(self.gradient_graph, stream=self.stream):
             self.measured = super()._gradients(self.static)
-        with torch.cuda.graph(self.update_graph, pool=self.gradient_graph.pool()):
+        pool = self.gradient_graph.pool()
+        with torch.cuda.graph(self.update_graph, pool=pool, stream=self.stream):
             super()._update()
 
 
