@@ -5,21 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
-
-# How long one example takes says more about the machine than about the code.
-settings.register_profile("ease", deadline=None)
-settings.load_profile("ease")
-
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
-
-
-@pytest.fixture(scope="session")
-def wikitext() -> Path:
-    folder = SHARED / "wikitext-2"
-    if not folder.is_dir():
-        pytest.skip(f"{folder} is not there")
-    return folder
 
 
 @pytest.fixture

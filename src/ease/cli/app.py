@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import sys
 from collections.abc import Callable
 from importlib import metadata
 from typing import Annotated
 
-import click
 import typer
 
 from ease.cli.evaluate import evaluate
@@ -22,6 +21,27 @@ VERBS: dict[str, Callable[..., None]] = {
     "recipes": recipes,
 }
 
+
+def _reported(verb: Callable[..., None]) -> Callable[..., None]:
+    """A user's mistake is one line and exit code 2; a failed run is one line and 1."""
+
+    @functools.wraps(verb)
+    def run(*arguments: object, **options: object) -> None:
+        try:
+            verb(*arguments, **options)
+        except EaseError as error:
+            if DEBUG in sys.argv:
+                raise
+            print(f"ease: {error}", file=sys.stderr)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            print("ease: interrupted", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+    return run
+
+
+DEBUG = "--debug"
 app = typer.Typer(
     name="ease",
     help="Train, grow and serve early-exit language models.",
@@ -30,8 +50,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb, function in VERBS.items():
-    app.command(verb)(function)
+for name, verb in VERBS.items():
+    app.command(name)(_reported(verb))
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,30 +68,13 @@ def options(
             "--version", callback=_print_version, is_eager=True, help="Print the version."
         ),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Train, grow and serve early-exit language models."""
 
 
 def main() -> None:
-    """The console script. A user's mistake is one line and exit code 2; a failed run is 1."""
+    """The console script. `--debug` may stand anywhere."""
     arguments = sys.argv[1:]
-    debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
-    try:
-        code = app(arguments, standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except EaseError as error:
-        if debug:
-            raise
-        print(f"ease: {error}", file=sys.stderr)
-        code = error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        print("ease: interrupted", file=sys.stderr)
-        code = 130
-    except BrokenPipeError:  # `ease recipes | head` closed our output: nothing is wrong
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+    first = [DEBUG] if DEBUG in arguments else []
+    app([*first, *(argument for argument in arguments if argument != DEBUG)])

@@ -27,6 +27,7 @@ def save_model(model: StagedLM, folder: Path) -> None:
     try:
         weights = {name: weight.detach().cpu() for name, weight in model.named_parameters()}
         save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
+        (folder / WEIGHTS_FILE).chmod(0o644)  # safetensors makes it the owner's alone
     except SafetensorError as error:
         raise OSError(str(error)) from error
     write_text(folder / CONFIG_FILE, model.config.model_dump_json(indent=2) + "\n")

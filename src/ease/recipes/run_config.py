@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -58,6 +58,10 @@ class ModelSection(Settings):
                 raise ValueError(
                     f"exits: layer {layer} is out of range: the model has {self.num_layers} layers"
                 )
+        try:
+            self.build(vocab_size=1)
+        except ValidationError as error:
+            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
         return self
 
     def build(self, vocab_size: int) -> ModelConfig:
@@ -223,11 +227,10 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 def _explain(error: Mapping[str, Any]) -> str:
     """One line that names the key, what is wrong with it, and what was given."""
-    tags = {"standard", "deep_supervision", "discriminative", "int", "tuple[int, ...]"}
+    # A location also names the member of a union that was tried: that is no part of the key.
+    tried = {config.model_fields["name"].default for config in get_args(StrategyConfig)}
     path = [str(part) for part in error["loc"]]
-    if path[:1] == ["strategy"] and len(path) > 1:
-        del path[1]  # the strategy's name, by which pydantic found its keys
-    path = [part for part in path if part not in tags]
+    path = [part for part in path if part not in tried and "[" not in part]
     key = ".".join(path)
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.5)
@@ -240,12 +243,14 @@ def _explain(error: Mapping[str, Any]) -> str:
 
 def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> list[str]:
     """Every key that a recipe may have, dotted."""
-    return list(_keys(model, prefix))
+    return list(dict.fromkeys(_keys(model, prefix)))
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _keys(field.annotation, f"{prefix}{name}.")
-        else:
+        members = get_args(field.annotation) or (field.annotation,)
+        sections = [m for m in members if isinstance(m, type) and issubclass(m, BaseModel)]
+        for section in sections:
+            yield from _keys(section, f"{prefix}{name}.")
+        if not sections:
             yield f"{prefix}{name}"
