@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
 
 from ease.cli.tables import print_splits
+from ease.data import Batches
 from ease.recipes import choose_device, evaluate_folder
 from ease.storage import write_json
 
@@ -29,7 +34,14 @@ def evaluate(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
 ) -> None:
     """Evaluate every whole block of a text: nothing is dropped at its end, nothing added."""
-    result = evaluate_folder(source, data, split, seq_len, choose_device(device))
+    console = Console(stderr=True)
+
+    def watch(batches: Batches) -> Iterable[tuple[Tensor, Tensor]]:
+        return track(
+            batches, "evaluating", console=console, transient=True, disable=not console.is_terminal
+        )
+
+    result = evaluate_folder(source, data, split, seq_len, choose_device(device), watch)
     print_splits(result["splits"], result["model"]["num_layers"])
     if "note" in result:
         print(result["note"])

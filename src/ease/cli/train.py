@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -38,9 +39,9 @@ def train(
             try:
                 result = Run(config, folder, display.say, [display, stop]).train()
             except (InterruptedRunError, KeyboardInterrupt):
-                again = f"ease train {recipe} --resume --out {folder.path}"
-                changes = "".join(f" --set {setting}" for setting in settings or [])
-                raise InterruptedRunError(f"interrupted; to go on: {again}{changes}") from None
+                words = ["ease", "train", recipe, "--resume", "--out", str(folder.path)]
+                words += [word for setting in settings or [] for word in ("--set", setting)]
+                raise InterruptedRunError(f"interrupted; to go on: {shlex.join(words)}") from None
     print_splits(result["splits"], result["model"]["num_layers"])
     print()
     print(headline(result))

@@ -9,7 +9,7 @@ passes over memory. Timed against the plain way in `benchmarks/`.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -24,6 +24,21 @@ def chunk_rows(vocab_size: int, device: torch.device) -> int:
     """How many rows of logits fit in the buffer: a multiple of 64, from 64 to 4,096."""
     rows = BUFFER_BYTES.get(device.type, BUFFER_BYTES["cpu"]) // (4 * vocab_size)
     return min(max(rows // 64 * 64, 64), 4096)
+
+
+def logit_chunks(features: Tensor, weight: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    """Logits (rows, vocab) of a few rows of features (tokens, dim) at a time, without gradients.
+
+    All chunks are written into one buffer: a chunk is valid until the next is asked for.
+    """
+    tokens, vocab = features.shape[0], weight.shape[0]
+    rows = min(chunk_rows(vocab, features.device), max(tokens, 1))
+    buffer = torch.empty(rows, vocab, dtype=features.dtype, device=features.device)
+    for start in range(0, tokens, rows):
+        chunk = slice(start, min(start + rows, tokens))
+        out = buffer[: chunk.stop - start]
+        with torch.no_grad():
+            yield chunk, torch.mm(features[chunk], weight.T, out=out)
 
 
 def linear_cross_entropy(
@@ -96,17 +111,12 @@ def _chunked(
     wanted: tuple[bool, bool],
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """The loss, and the gradients of it that are wanted, both in float32."""
-    tokens, vocab = features.shape[0], weight.shape[0]
-    rows = min(chunk_rows(vocab, features.device), max(tokens, 1))
-    buffer = torch.empty(rows, vocab, dtype=features.dtype, device=features.device)
     features_grad = torch.empty_like(features, dtype=torch.float32) if wanted[0] else None
     weight_grad = torch.zeros_like(weight, dtype=torch.float32) if wanted[1] else None
     loss = torch.zeros((), dtype=torch.float32, device=features.device)
-    for start in range(0, tokens, rows):
-        chunk = slice(start, start + rows)
+    for chunk, logits in logit_chunks(features, weight):
         read, target = features[chunk], targets[chunk]
         scale = token_weights[chunk].unsqueeze(1)  # (rows, 1)
-        logits = torch.mm(read, weight.T, out=buffer[: read.shape[0]])  # (rows, vocab)
         losses, probabilities = _softmax_in_place(logits, target)
         loss += (losses * scale.squeeze(1)).sum()
         if features_grad is not None:

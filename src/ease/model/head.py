@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ease.model.chunked_loss import chunk_rows, linear_cross_entropy
+from ease.model.chunked_loss import linear_cross_entropy, logit_chunks
 
 
 @dataclass(frozen=True)
@@ -40,27 +40,24 @@ class Head(nn.Module):
     def scores(self, features: Tensor, targets: Tensor) -> TokenScores:
         """Loss, correctness and confidence of every token, a few rows of logits at a time."""
         flat, flat_targets = features.flatten(0, -2), targets.flatten()
-        rows = chunk_rows(self.weight.shape[0], features.device)
-        parts = []
-        for read, target in zip(
-            torch.split(flat, rows), torch.split(flat_targets, rows), strict=True
-        ):
-            logits = self(read).float()  # (rows, vocab)
-            largest, guess = logits.max(dim=-1)
-            at_target = logits.gather(1, target.unsqueeze(1)).squeeze(1)
-            log_sum = logits.logsumexp(dim=-1)
-            parts.append((log_sum - at_target, guess == target, (largest - log_sum).exp()))
-        loss, correct, confidence = (
-            torch.cat(column).view(targets.shape) for column in zip(*parts, strict=True)
-        )
-        return TokenScores(loss, correct, confidence)
+        loss = torch.empty(flat_targets.shape, device=features.device)
+        correct = torch.empty_like(flat_targets, dtype=torch.bool)
+        confidence = torch.empty_like(loss)
+        for chunk, logits in logit_chunks(flat, self.weight):
+            target = flat_targets[chunk]
+            largest, guess = logits.float().max(dim=-1)
+            log_sum = logits.float().logsumexp(dim=-1)
+            loss[chunk] = log_sum - logits.gather(1, target.unsqueeze(1)).squeeze(1)
+            correct[chunk] = guess == target
+            confidence[chunk] = (largest - log_sum).exp()
+        return TokenScores(*(column.view(targets.shape) for column in (loss, correct, confidence)))
 
     @torch.no_grad()
     def confidence(self, features: Tensor) -> Tensor:
         """The largest probability of every token, (batch, seq)."""
-        rows = chunk_rows(self.weight.shape[0], features.device)
-        parts = []
-        for read in torch.split(features.flatten(0, -2), rows):
-            logits = self(read).float()
-            parts.append((logits.amax(dim=-1) - logits.logsumexp(dim=-1)).exp())
-        return torch.cat(parts).view(features.shape[:-1])
+        flat = features.flatten(0, -2)
+        confidence = torch.empty(flat.shape[0], device=features.device)
+        for chunk, logits in logit_chunks(flat, self.weight):
+            largest = logits.float().amax(dim=-1)
+            confidence[chunk] = (largest - logits.float().logsumexp(dim=-1)).exp()
+        return confidence.view(features.shape[:-1])

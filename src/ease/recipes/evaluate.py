@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast, get_args
 
 import torch
+from torch import Tensor
 
 from ease.data import (
     Batches,
@@ -25,6 +27,8 @@ from ease.recipes.run_config import RunConfig
 from ease.recipes.run_folder import RunFolder
 
 BATCH_TOKENS = 8192
+# Batches -> the same batches, with somebody who sees them go by.
+Watch = Callable[[Batches], Iterable[tuple[Tensor, Tensor]]]
 
 
 def evaluate_folder(
@@ -33,6 +37,7 @@ def evaluate_folder(
     split: str = "test",
     seq_len: int | None = None,
     device: torch.device | None = None,
+    watch: Watch = lambda batches: batches,
 ) -> dict[str, Any]:
     """Every exit on every whole block of a text; returns what `ease evaluate --out` writes.
 
@@ -61,13 +66,25 @@ def evaluate_folder(
     batches = Batches(blocks, max(1, BATCH_TOKENS // length))
     return {
         **({"recipe": config.recipe, "seed": config.seed} if config else {}),
-        **protocol_result(config.protocol if config else "honest"),
+        **_standing(config, data, split),
         "data": facts,
         "model": model_result(model),
         "seq_len": length,
-        "splits": {name: split_result(evaluate_exits(model, batches))},
+        "splits": {name: split_result(evaluate_exits(model, watch(batches)))},
         "versions": versions(device),
     }
+
+
+def _standing(config: RunConfig | None, data: Path | None, split: str) -> dict[str, Any]:
+    """Whether the figures are held out, as far as it can be known."""
+    if config is None:
+        return {}
+    standing = protocol_result(config.protocol)
+    if data is not None and standing["held_out"]:
+        del standing["held_out"]  # nobody knows what the model has seen of this file
+    elif split != "test":
+        standing["held_out"] = False
+    return standing
 
 
 def _own_blocks(
