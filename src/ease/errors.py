@@ -53,6 +53,13 @@ class RunError(EaseError, RuntimeError):
 class NonFiniteError(RunError):
     """A loss or gradient was not finite; the weights were not touched."""
 
+    def at(self, place: str) -> NonFiniteError:
+        """The same error, naming where it happened and what can be done."""
+        return NonFiniteError(
+            f"{self} at {place}; the weights were not touched. "
+            "Lower the learning rate, or look at that batch"
+        )
+
 
 class StorageError(RunError):
     """A file of the run could not be written."""

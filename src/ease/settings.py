@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ease.errors import ConfigError
 
 
 class Settings(BaseModel):
     """Unknown keys, NaN, infinities and wrong types are refused; values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def checked(kind: type[S], **values: Any) -> S:
+    """Build settings from a caller's own values; what is wrong with them is a ConfigError."""
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        raise ConfigError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    """The first mistake in one line: the key, what is wrong with it, and what was given."""
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"]))
+    message = first["msg"].removeprefix("Value error, ")
+    given = "" if isinstance(first["input"], dict) else f" (got {first['input']!r})"
+    return f"{key}: {message}{given}" if key else message

@@ -50,16 +50,20 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     with writing(path):
+        shutil.rmtree(beside, ignore_errors=True)  # of a process that had our number and died
         try:
             beside.mkdir(parents=True)
             fill(beside)
-            for file in beside.iterdir():
-                _flush(file)
+            for file in beside.rglob("*"):
+                if file.is_file():
+                    _flush(file)
             if path.exists():
                 path.replace(old)
             beside.replace(path)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+            if old.exists() and not path.exists():
+                old.replace(path)  # the new one could not take its place
             shutil.rmtree(old, ignore_errors=True)
 
 

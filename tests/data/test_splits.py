@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ease.data import Batches, Blocks, Reader, SplitName, Splits, require_reader
-from ease.data.packing import Protocol
+from ease.data.packing import ProtocolName
 from ease.data.splits import READERS
 from ease.errors import DataError, LeakError
 
@@ -33,7 +33,7 @@ CASES = [
 ]
 
 
-def splits(protocol: Protocol, validation: int = 40) -> Splits:
+def splits(protocol: ProtocolName, validation: int = 40) -> Splits:
     counts = {"train": 100, "validation": validation, "test": 50}
     parts = {part: np.arange(count, dtype=np.int32) for part, count in counts.items()}
     return Splits(parts, 4, protocol)
@@ -41,7 +41,7 @@ def splits(protocol: Protocol, validation: int = 40) -> Splits:
 
 @pytest.mark.parametrize(("protocol", "split", "reader", "allowed"), CASES)
 def test_a_split_opens_for_its_readers_and_nobody_else(
-    protocol: Protocol, split: SplitName, reader: Reader, allowed: bool
+    protocol: ProtocolName, split: SplitName, reader: Reader, allowed: bool
 ) -> None:
     opened = splits(protocol)
     somebody = READERS[protocol][split][0]
@@ -81,7 +81,9 @@ def test_the_ranges_of_ten_thousand_samples() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "name"), [("honest", "validation"), ("reference", "gate")])
-def test_a_split_of_the_other_protocol_is_not_there(protocol: Protocol, name: SplitName) -> None:
+def test_a_split_of_the_other_protocol_is_not_there(
+    protocol: ProtocolName, name: SplitName
+) -> None:
     with pytest.raises(DataError, match=f"no split {name!r}.*there are train"):
         splits(protocol).open(name, "report")
 

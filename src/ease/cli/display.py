@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import signal
 import sys
 import time
@@ -55,8 +54,7 @@ class Display(Callback):
         best = "  best so far" if evaluation.improved else ""
         self.say(
             f"epoch {evaluation.epoch}  step {evaluation.step:,}  "
-            f"train ppl {math.exp(min(evaluation.train_loss, 700)):,.2f}  "
-            f"held-out ppl {exits}{best}"
+            f"train loss {evaluation.train_loss:.3f}  ppl at {exits}{best}"
         )
 
     def on_phase_end(self, best: Evaluation, stopped_early: bool) -> None:

@@ -26,7 +26,11 @@ def evaluate(
         str, typer.Option(metavar="NAME", help="A split of the run's own data.")
     ] = "test",
     seq_len: Annotated[
-        int | None, typer.Option(min=1, help="Tokens a block.  [default: the run's]")
+        int | None, typer.Option(min=1, help="Tokens a block (default: the run's).")
+    ] = None,
+    fields: Annotated[
+        list[str] | None,
+        typer.Option("--field", metavar="NAME", help="A field of --data's rows; may be repeated."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write the figures here too.")
@@ -41,8 +45,11 @@ def evaluate(
             batches, "evaluating", console=console, transient=True, disable=not console.is_terminal
         )
 
-    result = evaluate_folder(source, data, split, seq_len, choose_device(device), watch)
+    result = evaluate_folder(
+        source, data, split, seq_len, fields, device=choose_device(device), watch=watch
+    )
     print_splits(result["splits"], result["model"]["num_layers"])
+    print(f"blocks of {result['seq_len']} tokens, every whole one")
     if "note" in result:
         print(result["note"])
     if out is not None:

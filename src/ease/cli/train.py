@@ -23,7 +23,7 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Change a key, as in optim.lr=1e-4."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder.  [default: runs/RECIPE]")
+        Path | None, typer.Option(metavar="DIR", help="The run's folder (default: runs/RECIPE).")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where the run was stopped; else start it.")

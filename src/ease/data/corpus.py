@@ -10,8 +10,8 @@ from ease.data.config import DataConfig
 from ease.data.cuts import Cut, cut_documents, fitting_text, plan_cuts
 from ease.data.files import read_documents
 from ease.data.fitting import build_tokenizer
-from ease.data.packing import Blocks, Protocol, pack, token_hash
-from ease.data.sources import Progress, Source, read_source
+from ease.data.packing import Blocks, ProtocolName, pack, token_hash
+from ease.data.sources import Say, Source, read_source
 from ease.data.splits import SplitName, Splits
 from ease.data.tokenizers import Ids, Tokenizer
 from ease.errors import DataError
@@ -31,13 +31,25 @@ class Corpus:
 
 def load_corpus(
     config: DataConfig,
-    protocol: Protocol,
+    protocol: ProtocolName,
     cache_dir: Path | None = None,
     *,
     tokenizer: Tokenizer | None = None,
-    progress: Progress = lambda _: None,
+    progress: Say = lambda _: None,
 ) -> Corpus:
-    """Read, encode and split a run's data; `tokenizer` is that of a saved run, used as it is."""
+    """Read, encode and split a run's data; `tokenizer` is that of a saved run, used as it is.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from ease import DataConfig, load_corpus
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "text.txt")
+    ...     _ = path.write_text("a few words of text " * 100)
+    ...     config = DataConfig(source=str(path), tokenizer="byte", seq_len=8)
+    ...     corpus = load_corpus(config, "honest")
+    >>> corpus.tokens["train"], corpus.splits.names
+    (1800, ('train', 'selection', 'calibration', 'gate', 'test'))
+    """
     source = read_source(config, progress)
     cuts, notes = plan_cuts(source.parts)
     if tokenizer is None:
@@ -77,7 +89,7 @@ def text_blocks(
     if len(tokens) <= seq_len:
         raise DataError(
             f"{path} has {len(tokens):,} tokens and one block of {seq_len} needs {seq_len + 1:,}: "
-            "give more text, or a smaller data.seq_len"
+            "give more text, or shorter blocks"
         )
     blocks = Blocks(tokens, seq_len, "data")
     facts: dict[str, str | int] = {
@@ -102,7 +114,7 @@ def _encode(
     cuts: Mapping[str, Cut],
     tokenizer: Tokenizer,
     limits: Mapping[str, int],
-    progress: Progress,
+    progress: Say,
 ) -> dict[str, Ids]:
     """The tokens of each split. A part that is cut by tokens is encoded once, as a whole."""
     whole: dict[str, Ids] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import tokenizers
 
 from ease.data.config import HUB, DataConfig
-from ease.data.sources import Progress
+from ease.data.sources import Say
 from ease.data.tokenizers import (
     BPETokenizer,
     ByteTokenizer,
@@ -27,7 +27,7 @@ def build_tokenizer(
     train_documents: Sequence[str],
     validation_documents: Sequence[str],
     cache_dir: Path | None = None,
-    progress: Progress = lambda _: None,
+    progress: Say = lambda _: None,
 ) -> Tokenizer:
     """Words come from train and validation, a BPE from train alone; others need no text."""
     if config.tokenizer == WordTokenizer.kind:
@@ -49,7 +49,7 @@ def default_cache_dir() -> Path:
 
 
 def _cached_bpe(
-    documents: Sequence[str], vocab_size: int, cache_dir: Path, progress: Progress
+    documents: Sequence[str], vocab_size: int, cache_dir: Path, progress: Say
 ) -> BPETokenizer:
     path = cache_dir / "tokenizers" / f"{_fingerprint(documents, vocab_size)}.json"
     try:

@@ -13,7 +13,7 @@ import torch
 from ease.data.tokenizers import Ids, Tokenizer
 from ease.errors import DataError
 
-Protocol = Literal["honest", "reference"]
+ProtocolName = Literal["honest", "reference"]
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 
@@ -29,8 +29,8 @@ def pack(tokenizer: Tokenizer, documents: Sequence[str], limit: int | None = Non
     for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
         for ids in tokenizer.encode(documents[start : start + _DOCUMENTS_AT_ONCE]):
             stream += [between, ids] if stream else [ids]
-        length = sum(map(len, stream))
-        if limit is not None and length >= limit:
+            length += len(ids) + len(between)
+        if limit is not None and length - len(between) >= limit:
             break
     return np.concatenate([np.array([], np.int32), *stream])[:limit]
 
@@ -48,7 +48,7 @@ class Blocks:
     """
 
     def __init__(
-        self, tokens: Ids, seq_len: int, split: str, protocol: Protocol | None = None
+        self, tokens: Ids, seq_len: int, split: str, protocol: ProtocolName | None = None
     ) -> None:
         self.tokens = tokens
         self.seq_len = seq_len
@@ -70,7 +70,7 @@ class Blocks:
 
 
 class Batches:
-    """One epoch of batches an iteration; it goes on from `position` and can be resumed.
+    """One whole epoch of batches an iteration; a loaded state is gone on from once.
 
     The order of epoch e depends on the seed and e alone. The position is that of the next
     batch: while the last one is in use the epoch is still the same, and it ends with the loop.
@@ -92,6 +92,7 @@ class Batches:
         self.drop_last = drop_last
         self.epoch = 0
         self.position = 0
+        self._resuming = False
         if len(self) == 0:
             raise DataError(self._too_short())
 
@@ -100,6 +101,9 @@ class Batches:
         return whole + (rest > 0 and not self.drop_last)
 
     def __iter__(self) -> Iterator[Batch]:
+        if not self._resuming:
+            self.position = 0
+        self._resuming = False
         order = self._order()
         while self.position < len(self):
             start = self.position * self.batch_size
@@ -118,6 +122,7 @@ class Batches:
                 f"{state['position']}: the saved position belongs to other data or batches"
             )
         self.epoch, self.position = state["epoch"], state["position"]
+        self._resuming = True
 
     def _order(self) -> npt.NDArray[np.int64]:
         count = len(self.blocks)

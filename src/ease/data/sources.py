@@ -14,7 +14,7 @@ from ease.data.hub import load_hub_splits, read_hub_split
 from ease.data.library import read_library
 from ease.errors import DataError
 
-Progress = Callable[[str], None]
+Say = Callable[[str], None]
 ALL = "all"
 
 _PARTS = {
@@ -39,7 +39,7 @@ class Source:
     notes: list[str]
 
 
-def read_source(config: DataConfig, progress: Progress) -> Source:
+def read_source(config: DataConfig, progress: Say) -> Source:
     """Read everything that `data.source` names."""
     progress(f"reading {config.source}")
     if config.source == "stdlib":

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ease.data.packing import Blocks, Protocol, token_hash
+from ease.data.packing import Blocks, ProtocolName, token_hash
 from ease.data.tokenizers import Ids
 from ease.errors import DataError, LeakError
 
 SplitName = Literal["train", "validation", "selection", "calibration", "gate", "test"]
 Reader = Literal["training", "mining", "selection", "calibration", "acceptance", "report"]
 
-READERS: dict[Protocol, dict[str, tuple[Reader, ...]]] = {
+READERS: dict[ProtocolName, dict[str, tuple[Reader, ...]]] = {
     "honest": {
         "train": ("training", "mining", "report"),
         "selection": ("selection", "report"),
@@ -32,7 +32,7 @@ READERS: dict[Protocol, dict[str, tuple[Reader, ...]]] = {
 class Splits:
     """The tokens of a corpus, which are read through `open` and in no other way."""
 
-    def __init__(self, parts: Mapping[str, Ids], seq_len: int, protocol: Protocol) -> None:
+    def __init__(self, parts: Mapping[str, Ids], seq_len: int, protocol: ProtocolName) -> None:
         self.protocol = protocol
         self.seq_len = seq_len
         self._tokens: dict[SplitName, Ids] = {}
@@ -84,7 +84,7 @@ def require_reader(batches: object, reader: Reader) -> None:
         _check(protocol, split, reader)
 
 
-def _check(protocol: Protocol, split: str, reader: Reader) -> None:
+def _check(protocol: ProtocolName, split: str, reader: Reader) -> None:
     readers = READERS[protocol].get(split, ())
     if reader not in readers:
         raise LeakError(
@@ -93,7 +93,9 @@ def _check(protocol: Protocol, split: str, reader: Reader) -> None:
         )
 
 
-def _ranges(parts: Mapping[str, Ids], protocol: Protocol) -> dict[SplitName, tuple[str, int, int]]:
+def _ranges(
+    parts: Mapping[str, Ids], protocol: ProtocolName
+) -> dict[SplitName, tuple[str, int, int]]:
     whole = {part: (part, 0, len(tokens)) for part, tokens in parts.items()}
     ranges: dict[SplitName, tuple[str, int, int]] = {}
     if "train" in whole:

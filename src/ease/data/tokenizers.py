@@ -206,7 +206,16 @@ class HFTokenizer:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Read back what a tokenizer's `save` wrote."""
+    """Read back what a tokenizer's `save` wrote.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from ease import load_tokenizer
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ByteTokenizer().save(Path(folder))
+    ...     load_tokenizer(Path(folder)).decode([72, 105])
+    'Hi'
+    """
     kind_file = folder / KIND_FILE
     try:
         kind = json.loads(kind_file.read_text(encoding="utf-8"))["kind"]

@@ -5,6 +5,7 @@ from ease.evaluation.perplexity import (
     RoutedFigures,
     evaluate_exits,
     evaluate_routed,
+    perplexity,
 )
 
-__all__ = ["Figures", "RoutedFigures", "evaluate_exits", "evaluate_routed"]
+__all__ = ["Figures", "RoutedFigures", "evaluate_exits", "evaluate_routed", "perplexity"]

@@ -9,10 +9,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ease.errors import DataError
+from ease.data import Batch, Reader, require_reader
+from ease.errors import ConfigError, DataError
 from ease.exits import ExitPolicy
-from ease.model import StagedLM, StageOutput
+from ease.model import ClassicTransformer, StagedLM, StageOutput, staged
 from ease.model.head import TokenScores
+
+Model = StagedLM | ClassicTransformer
+
+
+def perplexity(loss: float) -> float:
+    """exp(loss); infinite where that overflows."""
+    return math.exp(loss) if loss < 700 else math.inf
 
 
 @dataclass(frozen=True)
@@ -25,8 +33,8 @@ class Figures:
 
     @property
     def ppl(self) -> float:
-        """exp(sum of token losses / tokens); infinite where that overflows."""
-        return math.exp(self.loss) if self.loss < 700 else math.inf
+        """exp(sum of token losses / tokens)."""
+        return perplexity(self.loss)
 
     def as_json(self) -> dict[str, float | int | None]:
         """JSON has no infinity or NaN: they become null."""
@@ -55,10 +63,27 @@ class Tally:
 
 
 def evaluate_exits(
-    model: StagedLM, batches: Iterable[tuple[Tensor, Tensor]], layers: Iterable[int] | None = None
+    model: Model,
+    batches: Iterable[Batch],
+    layers: Iterable[int] | None = None,
+    reader: Reader = "report",
 ) -> dict[int, Figures]:
-    """Each exit as if every token left there; `layers` names the exits wanted (all by default)."""
+    """Each exit as if every token left there; `layers` names the exits wanted (all by default).
+
+    `reader` is who asks: batches of a split that it may not read raise a `LeakError`.
+
+    >>> import torch
+    >>> from ease import StandardTransformer, evaluate_exits
+    >>> model = StandardTransformer(vocab_size=10, dim=8, num_layers=2, num_heads=2)
+    >>> x = torch.zeros(2, 4, dtype=torch.long)
+    >>> evaluate_exits(model, [(x, x)])[2].tokens
+    8
+    """
+    require_reader(batches, reader)
+    model = staged(model)
     wanted = set(model.exits if layers is None else layers)
+    if not wanted:
+        raise ConfigError(f"name at least one layer; this model's exits are at {model.exits}")
     for layer in wanted:
         model.require_exit(layer)
     tallies = {layer: Tally() for layer in sorted(wanted)}
@@ -80,16 +105,26 @@ class RoutedFigures:
 
 
 def evaluate_routed(
-    model: StagedLM,
-    batches: Iterable[tuple[Tensor, Tensor]],
+    model: Model,
+    batches: Iterable[Batch],
     policy: ExitPolicy,
     thresholds: Mapping[int, float],
+    reader: Reader = "report",
 ) -> RoutedFigures:
     """Every layer runs for every token; each token is then read at the first exit it may leave.
 
     This is the specification's dense rule: deeper layers see whole sequences, and the saving is
-    counted, not made.
+    counted, not made. A threshold of 0 lets every token leave.
+
+    >>> import torch
+    >>> from ease import SoftmaxConfidence, StandardTransformer, evaluate_routed
+    >>> model = StandardTransformer(vocab_size=10, dim=8, num_layers=2, num_heads=2)
+    >>> x = torch.zeros(2, 4, dtype=torch.long)
+    >>> evaluate_routed(model, [(x, x)], SoftmaxConfidence(), {1: 0.0}).compute_cost
+    0.5
     """
+    require_reader(batches, reader)
+    model = staged(model)
     for layer in thresholds:
         model.require_exit(layer)
     tally, left, layer_tokens = Tally(), 0, 0
@@ -117,7 +152,7 @@ def evaluate_routed(
 
 
 def _outputs(
-    model: StagedLM, batches: Iterable[tuple[Tensor, Tensor]], until: int | None
+    model: StagedLM, batches: Iterable[Batch], until: int | None
 ) -> Iterator[tuple[list[StageOutput], Tensor]]:
     """The outputs and targets of each batch, in evaluation mode and without gradients."""
     device = model.embedding.weight.device

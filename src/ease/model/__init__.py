@@ -5,6 +5,7 @@ from ease.model.classic import (
     ClassicTransformer,
     DeepSupervisionTransformer,
     StandardTransformer,
+    staged,
 )
 from ease.model.config import ModelConfig, StageShape
 from ease.model.stage import StageOutput
@@ -20,4 +21,5 @@ __all__ = [
     "StandardTransformer",
     "load_model",
     "save_model",
+    "staged",
 ]

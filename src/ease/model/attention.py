@@ -16,38 +16,43 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+        return F.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
 
 
 class Rotary(nn.Module):
-    """Tables of cosines and sines, one for the whole model, grown as longer sequences come."""
+    """Tables of cosines and sines, one for the whole model, grown as longer sequences come.
+
+    They are no buffers: a model that is cast to bf16 keeps its positions. Old tables are kept,
+    since a captured CUDA graph goes on reading the one it was captured with.
+    """
 
     def __init__(self, head_dim: int, theta: float) -> None:
         super().__init__()
-        frequencies = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
-        # float64 so that the table does not depend on where it is made; never a saved weight.
-        self.register_buffer("frequencies", frequencies, persistent=False)
-        self.register_buffer("cos", torch.empty(0, head_dim), persistent=False)
-        self.register_buffer("sin", torch.empty(0, head_dim), persistent=False)
-        self.frequencies: Tensor
-        self.cos: Tensor
-        self.sin: Tensor
+        self.head_dim = head_dim
+        self.theta = theta
+        self.tables: list[tuple[Tensor, Tensor]] = []
 
     def forward(self, x: Tensor) -> Tensor:  # (batch, seq, heads, head_dim)
         """Turn each pair (x[i], x[i + head_dim / 2]) by its position's angle."""
         seq = x.shape[1]
-        if self.cos.shape[0] < seq:
-            self._grow(seq)
-        cos, sin = self.cos[:seq, None].to(x.dtype), self.sin[:seq, None].to(x.dtype)
-        swapped = x.roll(x.shape[-1] // 2, dims=-1)
+        cos, sin = self._table(seq, x.device)
+        cos, sin = cos[:seq, None].to(x.dtype), sin[:seq, None].to(x.dtype)
+        swapped = x.roll(self.head_dim // 2, dims=-1)
         return torch.addcmul(x * cos, swapped, sin)
 
-    def _grow(self, seq: int) -> None:
-        positions = torch.arange(seq, dtype=torch.float64, device=self.frequencies.device)
-        angles = torch.outer(positions, self.frequencies)  # (seq, head_dim / 2)
-        self.cos = torch.cat((angles.cos(), angles.cos()), dim=-1).float()
+    def _table(self, seq: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Cosines and sines in float32, each (at least seq, head_dim)."""
+        for cos, sin in self.tables:
+            if cos.shape[0] >= seq and cos.device == device:
+                return cos, sin
+        length = 1 << (seq - 1).bit_length()
+        exponents = torch.arange(0, self.head_dim, 2, dtype=torch.float64) / self.head_dim
+        angles = torch.outer(torch.arange(length, dtype=torch.float64), self.theta**-exponents)
         # The sign that a rotation gives the first half stands in the table.
-        self.sin = torch.cat((-angles.sin(), angles.sin()), dim=-1).float()
+        cos = torch.cat((angles.cos(), angles.cos()), dim=-1).float().to(device)
+        sin = torch.cat((-angles.sin(), angles.sin()), dim=-1).float().to(device)
+        self.tables.append((cos, sin))
+        return cos, sin
 
 
 class Attention(nn.Module):

@@ -10,14 +10,16 @@ from ease.model.config import ModelConfig, Norm
 
 
 class FeedForward(nn.Module):
+    """silu(switch) * value, both from one projection, then down again."""
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.gate_up_proj = nn.Linear(config.dim, 2 * config.ffn_dim, bias=False)
+        self.up_proj = nn.Linear(config.dim, 2 * config.ffn_dim, bias=False)
         self.down_proj = nn.Linear(config.ffn_dim, config.dim, bias=False)
 
     def forward(self, h: Tensor) -> Tensor:
-        gate, up = self.gate_up_proj(h).chunk(2, dim=-1)  # (batch, seq, ffn) each
-        out: Tensor = self.down_proj(F.silu(gate) * up)
+        switch, value = self.up_proj(h).chunk(2, dim=-1)  # (batch, seq, ffn) each
+        out: Tensor = self.down_proj(F.silu(switch) * value)
         return out
 
 

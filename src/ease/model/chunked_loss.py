@@ -27,7 +27,7 @@ def chunk_rows(vocab_size: int, device: torch.device) -> int:
 
 
 def logit_chunks(features: Tensor, weight: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Logits (rows, vocab) of a few rows of features (tokens, dim) at a time, without gradients.
+    """Logits (rows, vocab) of a few rows of features (tokens, dim) at a time; takes no gradients.
 
     All chunks are written into one buffer: a chunk is valid until the next is asked for.
     """
@@ -37,8 +37,7 @@ def logit_chunks(features: Tensor, weight: Tensor) -> Iterator[tuple[slice, Tens
     for start in range(0, tokens, rows):
         chunk = slice(start, min(start + rows, tokens))
         out = buffer[: chunk.stop - start]
-        with torch.no_grad():
-            yield chunk, torch.mm(features[chunk], weight.T, out=out)
+        yield chunk, torch.mm(features[chunk], weight.T, out=out)
 
 
 def linear_cross_entropy(
@@ -80,12 +79,18 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 wanted=(ctx.needs_input_grad[0], ctx.needs_input_grad[1]),
             )
         ctx.dtypes = features.dtype, weight.dtype
+        ctx.spent = False
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        # They are scaled in place, so they serve one backward pass.
+        if ctx.spent:
+            raise RuntimeError("the gradients of this loss are spent: compute the loss again")
+        ctx.spent = True
         features_grad, weight_grad = ctx.features_grad, ctx.weight_grad
+        ctx.features_grad = ctx.weight_grad = None
         if features_grad is not None:
             features_grad = features_grad.mul_(upstream).to(ctx.dtypes[0])
         if weight_grad is not None:

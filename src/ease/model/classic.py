@@ -9,6 +9,7 @@ from ease.model.block import Block
 from ease.model.config import ModelConfig, StageShape
 from ease.model.head import Head
 from ease.model.staged_lm import StagedLM
+from ease.settings import checked
 
 
 class ClassicTransformer(nn.Module):
@@ -28,7 +29,8 @@ class ClassicTransformer(nn.Module):
         if num_layers < 1:
             raise ConfigError(f"num_layers must be at least 1, not {num_layers}")
         self.lm = StagedLM(
-            ModelConfig(
+            checked(
+                ModelConfig,
                 vocab_size=vocab_size,
                 dim=dim,
                 num_heads=num_heads,
@@ -73,6 +75,10 @@ class ClassicTransformer(nn.Module):
         """The hidden states after layer `n`, (batch, seq, dim)."""
         return self.lm(x, until=n)[-1].left  # type: ignore[no-any-return]
 
+    def forward_all_layers(self, x: Tensor) -> list[Tensor]:
+        """Logits (batch, seq, vocab), one for each layer."""
+        return [output.logits() for output in self.lm(x)]
+
 
 class StandardTransformer(ClassicTransformer):
     """The plain model: trained and read at its last layer.
@@ -95,6 +101,7 @@ class DeepSupervisionTransformer(ClassicTransformer):
     3
     """
 
-    def forward_all_layers(self, x: Tensor) -> list[Tensor]:
-        """Logits (batch, seq, vocab), one for each layer."""
-        return [output.logits() for output in self.lm(x)]
+
+def staged(model: StagedLM | ClassicTransformer) -> StagedLM:
+    """The staged model behind a face, or the model itself."""
+    return model.lm if isinstance(model, ClassicTransformer) else model

@@ -27,6 +27,7 @@ class StageShape(Settings):
 class ModelConfig(Settings):
     """The shape of a `StagedLM`; `config.json` of a model folder holds exactly this."""
 
+    model_type: Literal["ease"] = "ease"
     vocab_size: int = Field(ge=1)
     dim: int = Field(ge=2)
     num_heads: int = Field(ge=1)

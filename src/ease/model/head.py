@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ease.errors import DataError
 from ease.model.chunked_loss import linear_cross_entropy, logit_chunks
 
 
@@ -30,6 +31,7 @@ class Head(nn.Module):
 
     def loss(self, features: Tensor, targets: Tensor, token_weights: Tensor | None) -> Tensor:
         """The weighted sum of the token losses; without weights, their mean."""
+        _require_fit(features, targets)
         if token_weights is None:
             token_weights = torch.full(targets.shape, 1.0 / targets.numel(), device=features.device)
         return linear_cross_entropy(
@@ -39,6 +41,7 @@ class Head(nn.Module):
     @torch.no_grad()
     def scores(self, features: Tensor, targets: Tensor) -> TokenScores:
         """Loss, correctness and confidence of every token, a few rows of logits at a time."""
+        _require_fit(features, targets)
         flat, flat_targets = features.flatten(0, -2), targets.flatten()
         loss = torch.empty(flat_targets.shape, device=features.device)
         correct = torch.empty_like(flat_targets, dtype=torch.bool)
@@ -61,3 +64,11 @@ class Head(nn.Module):
             largest = logits.float().amax(dim=-1)
             confidence[chunk] = (largest - logits.float().logsumexp(dim=-1)).exp()
         return confidence.view(features.shape[:-1])
+
+
+def _require_fit(features: Tensor, targets: Tensor) -> None:
+    if targets.shape != features.shape[:-1]:
+        raise DataError(
+            f"targets of shape {tuple(targets.shape)} do not fit "
+            f"states of shape {tuple(features.shape)}"
+        )

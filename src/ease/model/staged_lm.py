@@ -49,10 +49,11 @@ class StagedLM(nn.Module):
 
     @torch.no_grad()
     def _initialise(self) -> None:
-        """Normal weights of deviation dim**-0.5; pre-norm branches shrink as they add up."""
+        """Normal weights of deviation dim**-0.5; pre-norm branches shrink as they add up.
+
+        Heads come last, so that one seed gives the same layers whatever the exits.
+        """
         deviation = self.config.dim**-0.5
-        for stage in self._stages():
-            nn.init.trunc_normal_(stage.head.weight, std=deviation)
         for block in self.layers:
             shrink = 1.0 if block.norm == "post" else (2 * self.config.num_layers) ** -0.5
             for linear in block.modules():
@@ -62,8 +63,10 @@ class StagedLM(nn.Module):
                 nn.init.trunc_normal_(linear.weight, std=deviation * (shrink if adds else 1.0))
                 if linear.bias is not None:
                     nn.init.zeros_(linear.bias)
-        # Last, so that a tied head keeps the embedding's own scale.
         nn.init.trunc_normal_(self.embedding.weight, std=0.02)
+        for shape, stage in zip(self.config.stages, self._stages(), strict=True):
+            if shape.head == "own":
+                nn.init.trunc_normal_(stage.head.weight, std=deviation)
 
     def _stages(self) -> Iterator[Stage]:
         for stage in self.stages:

@@ -1,7 +1,7 @@
 """Recipes: what to run, checked, and run from text to result."""
 
 from ease.recipes.evaluate import evaluate_folder
-from ease.recipes.run import Run, choose_device, evaluate_splits, train_recipe
+from ease.recipes.run import Run, choose_device, train_recipe
 from ease.recipes.run_config import (
     ModelSection,
     RunConfig,
@@ -20,7 +20,6 @@ __all__ = [
     "choose_device",
     "choose_folder",
     "evaluate_folder",
-    "evaluate_splits",
     "known_keys",
     "load_config",
     "load_recipe",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -36,12 +36,20 @@ def evaluate_folder(
     data: Path | None = None,
     split: str = "test",
     seq_len: int | None = None,
+    fields: Sequence[str] | None = None,
     device: torch.device | None = None,
     watch: Watch = lambda batches: batches,
 ) -> dict[str, Any]:
     """Every exit on every whole block of a text; returns what `ease evaluate --out` writes.
 
-    `folder` is a run or a model folder. Without `data`, the text is the run's own split.
+    `folder` is a run or a model folder. Without `data`, the text is the run's own split. Block
+    length and fields are the run's unless they are given.
+
+    >>> from pathlib import Path
+    >>> from ease import evaluate_folder
+    >>> evaluate_folder(Path("no/such/run"))
+    Traceback (most recent call last):
+    ease.errors.DataError: no/such/run is not a folder: give a run or a model folder
     """
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder: give a run or a model folder")
@@ -55,19 +63,19 @@ def evaluate_folder(
     tokenizer = load_tokenizer(model_folder)
     length = seq_len or (config.data if config else DataConfig()).seq_len
     if data is not None:
-        fields = config.data.fields if config else DataConfig().fields
-        blocks, facts = text_blocks(data, tokenizer, length, fields)
+        wanted = fields or (config.data if config else DataConfig()).fields
+        blocks, described = _file_blocks(data, tokenizer, length, wanted)
         name = "data"
     else:
         if config is None:
             raise ConfigError(f"{folder} is a model folder and has no data: give --data FILE")
-        blocks, facts = _own_blocks(run, config, split, length, tokenizer)
+        blocks, described = _own_blocks(run, config, split, length, tokenizer)
         name = split
     batches = Batches(blocks, max(1, BATCH_TOKENS // length))
     return {
         **({"recipe": config.recipe, "seed": config.seed} if config else {}),
         **_standing(config, data, split),
-        "data": facts,
+        "data": described,
         "model": model_result(model),
         "seq_len": length,
         "splits": {name: split_result(evaluate_exits(model, watch(batches)))},
@@ -82,9 +90,20 @@ def _standing(config: RunConfig | None, data: Path | None, split: str) -> dict[s
     standing = protocol_result(config.protocol)
     if data is not None and standing["held_out"]:
         del standing["held_out"]  # nobody knows what the model has seen of this file
-    elif split != "test":
-        standing["held_out"] = False
+    elif split != "test" and standing["held_out"]:
+        standing |= {"held_out": False, "note": f"{split} is not held out: training read it"}
     return standing
+
+
+def _file_blocks(
+    path: Path, tokenizer: Tokenizer, seq_len: int, fields: Sequence[str]
+) -> tuple[Blocks, dict[str, Any]]:
+    blocks, facts = text_blocks(path, tokenizer, seq_len, fields)
+    return blocks, {
+        "name": facts["path"],
+        "hashes": {"data": facts["sha256"]},
+        "tokens": {"data": facts["tokens"]},
+    }
 
 
 def _own_blocks(
@@ -103,4 +122,8 @@ def _own_blocks(
             f"the text of {corpus.name} has changed since {run.path} was trained: its {split} "
             "may hold what the model has seen. Give --data FILE instead"
         )
-    return blocks, {"name": corpus.name, "sha256": corpus.hashes[name]}
+    return blocks, {
+        "name": corpus.name,
+        "hashes": {name: corpus.hashes[name]},
+        "tokens": {name: corpus.tokens[name]},
+    }

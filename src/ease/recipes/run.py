@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ease.data import Batches, Corpus, Reader, SplitName, load_corpus
+from ease.data import Batches, Corpus, ProtocolName, Reader, Say, SplitName, load_corpus
 from ease.errors import ConfigError, DataError, InterruptedRunError
-from ease.evaluation import Figures, evaluate_exits
+from ease.evaluation import evaluate_exits
 from ease.evaluation.result import model_result, protocol_result, split_result, versions
 from ease.model import StagedLM, save_model
 from ease.recipes.run_config import RunConfig, load_recipe
@@ -20,7 +20,12 @@ from ease.storage import write_folder, write_json
 from ease.training import Callback, Evaluation, MetricsFile, PhaseTrainer
 
 CHECKPOINT_SECONDS = 300.0
-Say = Callable[[str], None]
+# What early stopping goes by, and what the final figures are of.
+JUDGED_ON: dict[ProtocolName, SplitName] = {"honest": "selection", "reference": "validation"}
+REPORTED: dict[ProtocolName, tuple[SplitName, ...]] = {
+    "honest": ("selection", "test"),
+    "reference": ("validation", "test"),
+}
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -51,8 +56,6 @@ class Run:
 
     def train(self) -> dict[str, Any]:
         """Everything, to the end; returns what `result.json` holds."""
-        started = time.monotonic()
-        self.folder.create(self.config)
         state = self.folder.load_state()
         corpus = load_corpus(self.config.data, self.config.protocol, progress=self.say)
         for line in corpus.lines:
@@ -62,27 +65,43 @@ class Run:
                 f"the text of {corpus.name} is not what {self.folder.path} was started on: "
                 "start a new run"
             )
+        batches = self._open(corpus)
         model = self._model(corpus)
-        train_seconds = self._train(model, corpus, state)
+        self.folder.create(self.config)
+        seconds = self._train(model, batches, corpus, state)
+        write_folder(self.folder.model, lambda path: self._fill_model_folder(path, model, corpus))
         self.say("evaluating the best weights")
-        splits = evaluate_splits(model, corpus, self.config)
+        began = time.monotonic()
+        splits = {
+            name: split_result(evaluate_exits(model, batches[name, "report"]))
+            for name in REPORTED[self.config.protocol]
+        }
         result = {
             "recipe": self.config.recipe,
             **protocol_result(self.config.protocol),
             "data": {"name": corpus.name, "hashes": corpus.hashes, "tokens": corpus.tokens},
             "model": model_result(model),
             "seed": self.config.seed,
-            "splits": {name: split_result(exits) for name, exits in splits.items()},
+            "splits": splits,
             "time": {
-                "train_seconds": round(train_seconds, 3),
-                "total_seconds": round(time.monotonic() - started, 3),
+                "train_seconds": round(seconds, 3),
+                "test_seconds": round(time.monotonic() - began, 3),
                 "threads": torch.get_num_threads(),
             },
             "versions": versions(self.device),
         }
-        write_folder(self.folder.model, lambda path: self._fill_model_folder(path, model, corpus))
         write_json(self.folder.result_file, result)
         return result
+
+    def _open(self, corpus: Corpus) -> dict[tuple[SplitName, Reader], Batches]:
+        """Everything that the run will read, before anything is spent on training."""
+        protocol = self.config.protocol
+        wanted: list[tuple[SplitName, Reader]] = [
+            ("train", "training"),
+            (JUDGED_ON[protocol], "selection"),
+            *((name, "report") for name in REPORTED[protocol]),
+        ]
+        return {key: open_batches(corpus, self.config, *key) for key in wanted}
 
     def _model(self, corpus: Corpus) -> StagedLM:
         torch.manual_seed(self.config.seed)
@@ -95,8 +114,17 @@ class Run:
         )
         return model
 
-    def _train(self, model: StagedLM, corpus: Corpus, state: dict[str, Any] | None) -> float:
+    def _train(
+        self,
+        model: StagedLM,
+        batches: Mapping[tuple[SplitName, Reader], Batches],
+        corpus: Corpus,
+        state: dict[str, Any] | None,
+    ) -> float:
         """Run every phase; returns the seconds that it took, earlier sessions included."""
+        judged_on = JUDGED_ON[self.config.protocol]
+        judging = batches[judged_on, "selection"]
+        self.say(f"judged on    {judged_on}: the best weights are those with its lowest loss")
         metrics = MetricsFile(self.folder.metrics_file)
         metrics.rewind(state["metrics"] if state else 0)
         keeper = Checkpointer(self.folder, corpus.hashes, metrics, state)
@@ -105,8 +133,8 @@ class Run:
             trainer = PhaseTrainer(
                 model,
                 phase,
-                open_batches(corpus, self.config, "train", "training"),
-                judge=lambda: evaluate_exits(model, self._judging(corpus)),
+                batches["train", "training"],
+                judge=lambda: evaluate_exits(model, judging, reader="selection"),
                 callbacks=[metrics, *self.watchers, keeper],
             )
             if state:
@@ -121,11 +149,6 @@ class Run:
                 raise
             keeper.save()
         return keeper.seconds()
-
-    def _judging(self, corpus: Corpus) -> Batches:
-        """What early stopping is judged on."""
-        split: SplitName = "selection" if self.config.protocol == "honest" else "validation"
-        return open_batches(corpus, self.config, split, "selection")
 
     def _fill_model_folder(self, path: Path, model: StagedLM, corpus: Corpus) -> None:
         save_model(model, path)
@@ -191,18 +214,6 @@ def open_batches(corpus: Corpus, config: RunConfig, split: SplitName, reader: Re
         seed=config.seed,
         drop_last=training or reference,
     )
-
-
-def evaluate_splits(
-    model: StagedLM, corpus: Corpus, config: RunConfig
-) -> dict[str, dict[int, Figures]]:
-    """Every exit's final figures, on the split that chose the weights and on test."""
-    names: tuple[SplitName, ...] = ("selection", "test")
-    if config.protocol == "reference":
-        names = ("validation", "test")
-    return {
-        name: evaluate_exits(model, open_batches(corpus, config, name, "report")) for name in names
-    }
 
 
 def train_recipe(

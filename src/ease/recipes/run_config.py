@@ -13,15 +13,13 @@ from typing import Annotated, Any, Literal, Self, get_args
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from ease.data import DataConfig
+from ease.data import DataConfig, ProtocolName
 from ease.errors import ConfigError
 from ease.model import ModelConfig, StageShape
 from ease.model.config import HeadKind, Norm
 from ease.settings import Settings
 from ease.training import OptimConfig, StopConfig
 from ease.training.strategies import StrategyConfig
-
-Protocol = Literal["honest", "reference"]
 
 
 class ModelSection(Settings):
@@ -95,8 +93,8 @@ class RunConfig(Settings):
 
     recipe: str
     description: str = ""
-    seed: int = Field(default=42, ge=0, description="Decides weights, order and dropout.")
-    protocol: Protocol = Field(
+    seed: int = Field(default=42, ge=0, lt=2**63, description="Decides weights, order and dropout.")
+    protocol: ProtocolName = Field(
         default="honest", description="honest, or the specification's reference (not held out)."
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
@@ -109,12 +107,18 @@ class RunConfig(Settings):
     stop: StopConfig = StopConfig()
 
     def as_yaml(self) -> str:
-        values = json.loads(self.model_dump_json())
-        return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+        text = self.model_dump_json()
+        # PyYAML writes the line separator NEL as it is, and reads it back as a newline.
+        return yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode="\x85" not in text)
 
 
 def recipe_names() -> list[str]:
-    """The recipes that are shipped."""
+    """The recipes that are shipped.
+
+    >>> from ease import recipe_names
+    >>> "quickstart" in recipe_names()
+    True
+    """
     folder = resources.files("ease.recipes")
     return sorted(
         entry.name.removesuffix(".yaml")
@@ -133,6 +137,8 @@ def load_recipe(recipe: str, settings: Sequence[str] = ()) -> RunConfig:
     """
     name, values = _read_recipe(recipe)
     overlay = values.pop("reference", {})
+    if not isinstance(overlay, dict):
+        raise ConfigError(f"{recipe}: reference: a mapping of keys to values (got {overlay!r})")
     chosen: dict[str, Any] = {}
     for setting in settings:
         _assign(chosen, setting)
@@ -140,10 +146,10 @@ def load_recipe(recipe: str, settings: Sequence[str] = ()) -> RunConfig:
         protocol = resources.files("ease.recipes") / "protocols" / "reference.yaml"
         reset = _merge(parse_yaml(protocol.read_text(encoding="utf-8"), "reference"), overlay)
         values = {**values, **reset}
-    if "source" in chosen.get("data", {}):
-        # A recipe's subset is a part of the recipe's own source.
-        chosen["data"].setdefault("subset", None)
-    return validate({"recipe": name, **_merge(values, chosen)}, recipe)
+    merged = _merge(values, chosen)
+    if isinstance(merged.get("data"), dict) and isinstance(chosen.get("data"), dict):
+        _settle_source(merged["data"], values.get("data"), chosen["data"])
+    return validate({"recipe": name, **merged}, recipe)
 
 
 def load_config(path: Path) -> RunConfig:
@@ -154,7 +160,11 @@ def load_config(path: Path) -> RunConfig:
 def validate(values: Mapping[str, Any], where: str) -> RunConfig:
     """JSON is the strict form of YAML here: lists are tuples, and nothing else is converted."""
     try:
-        return RunConfig.model_validate_json(json.dumps(values, default=str))
+        text = json.dumps(values, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: {error}") from None
+    try:
+        return RunConfig.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"{where}: {_explain(dict(first))}") from None
@@ -214,6 +224,17 @@ def _assign(values: dict[str, Any], setting: str) -> None:
         if not isinstance(values, dict):
             raise ConfigError(f"--set {setting!r}: {section} is a value, not a section")
     values[last] = parse_yaml(text, f"--set {setting!r}")
+
+
+def _settle_source(data: dict[str, Any], recipe: Any, chosen: dict[str, Any]) -> None:
+    """What follows from choosing another source than the recipe's."""
+    source = chosen.get("source")
+    if not isinstance(source, str):
+        return
+    if isinstance(recipe, dict) and source != recipe.get("source") and "subset" not in chosen:
+        data["subset"] = None  # the recipe's subset is a part of the recipe's own source
+    if Path(source).expanduser().exists():
+        data["source"] = str(Path(source).expanduser().resolve())  # found again from anywhere
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

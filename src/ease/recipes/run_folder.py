@@ -69,7 +69,9 @@ class RunFolder:
         if not self.state_file.is_file():
             return None
         try:
-            state: dict[str, Any] = torch.load(self.state_file, weights_only=True)
+            state: dict[str, Any] = torch.load(
+                self.state_file, map_location="cpu", weights_only=True
+            )
         except Exception as error:
             raise DataError(f"{self.state_file} is damaged; start the run afresh") from error
         return state

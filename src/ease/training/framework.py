@@ -6,23 +6,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ease.data import require_reader
-from ease.errors import ConfigError, DataError
-from ease.evaluation import Figures, evaluate_exits, evaluate_routed
+from ease.data import Batch, require_reader
+from ease.errors import ConfigError, DataError, NonFiniteError
+from ease.evaluation import Figures, evaluate_exits, evaluate_routed, perplexity
 from ease.exits import SoftmaxConfidence
-from ease.model import ClassicTransformer, StagedLM
+from ease.model import ClassicTransformer, StagedLM, staged
+from ease.settings import checked
 from ease.training.callbacks import Callback, Evaluation
 from ease.training.losses import LayerLosses
 from ease.training.optim import OptimConfig, build_optimizer
 from ease.training.phase import Phase, StopConfig
-from ease.training.step import Batch, build_step
+from ease.training.step import build_step
 from ease.training.trainer import PhaseTrainer
 
 Model = ClassicTransformer | StagedLM
@@ -42,9 +44,11 @@ class StageConfig:
 
     def __post_init__(self) -> None:
         try:
-            first, last = self.layers
+            first, last = map(operator.index, self.layers)
         except (TypeError, ValueError):
-            raise ConfigError(f"layers={self.layers!r}: give (first, last)") from None
+            raise ConfigError(
+                f"layers={self.layers!r}: give two whole numbers, (first, last)"
+            ) from None
         if not 1 <= first <= last:
             raise ConfigError(
                 f"layers={self.layers!r}: layers are counted from 1, and first <= last"
@@ -84,8 +88,9 @@ class TrainingConfig:
                     f"the stages overlap or are out of order at layers={stage.layers}"
                 )
             end = stage.layers[1]
-        if not (math.isfinite(self.routing_threshold) and self.routing_threshold >= 0):
-            raise ConfigError(f"routing_threshold must be >= 0, not {self.routing_threshold}")
+        threshold = self.routing_threshold
+        if not (isinstance(threshold, (int, float)) and 0 <= threshold < math.inf):
+            raise ConfigError(f"routing_threshold must be a number >= 0, not {threshold!r}")
         if self.routing_threshold > 0 and self.exit_layer is None:
             raise ConfigError("routing_threshold needs exit_layer: the layer at which tokens leave")
         LayerLosses(self.loss_weights)
@@ -154,15 +159,22 @@ class Trainer:
 
     def compute_loss(self, model: Model, x: Tensor, y: Tensor) -> Tensor:
         """The weighted loss of one batch. Heads of layers without weight are not run."""
+        self._require_tokens(x, y)
         return self.objective(self._staged(model), x.to(self.device), y.to(self.device))
 
     def train_epoch(self, model: Model, batches: Iterable[Batch], optimizer: Optimizer) -> float:
         """One pass over the batches; the mean of their losses."""
         require_reader(batches, "training")
-        staged = self._staged(model)
-        step = build_step(staged, self.objective, optimizer, OptimConfig().grad_clip)
-        staged.train()
-        losses = [step([batch]) for batch in batches]
+        lm = self._staged(model)
+        step = build_step(lm, self.objective, optimizer, OptimConfig().grad_clip)
+        lm.train()
+        losses: list[float] = []
+        for number, batch in enumerate(batches, start=1):
+            self._require_tokens(*batch)
+            try:
+                losses.append(step([batch]))
+            except NonFiniteError as error:
+                raise error.at(f"step {number} of this epoch, batch {number}") from None
         if not losses:
             raise DataError("train_batches is empty")
         return math.fsum(losses) / len(losses)
@@ -172,7 +184,6 @@ class Trainer:
 
         Keys: `ppl`, `acc`, `shallow_ratio` (the share that left), `compute_cost` (of the layers).
         """
-        require_reader(batches, "selection")
         figures, shallow_ratio, compute_cost = self._evaluate(self._staged(model), batches)
         return {
             "ppl": figures.ppl,
@@ -197,19 +208,19 @@ class Trainer:
         `total_epochs`, `stopped_early`.
         """
         require_reader(val_batches, "selection")
-        staged = self._staged(model)
+        lm = self._staged(model)
+        self._require_exit(lm)
         phase = Phase(
             name="train",
             objective=self.objective,
             optim=OptimConfig(precision="fp32"),
-            stop=StopConfig(max_epochs=max_epochs, patience=patience),
+            stop=checked(StopConfig, max_epochs=max_epochs, patience=patience),
         )
-        last = staged.num_layers
         loop = PhaseTrainer(
-            staged,
+            lm,
             phase,
             train_batches,
-            judge=lambda: {last: self._evaluate(staged, val_batches)[0]},
+            judge=lambda: {lm.num_layers: self._evaluate(lm, val_batches)[0]},
             callbacks=[EpochLines(max_epochs, patience)] if verbose else [],
             optimizer=optimizer,
         )
@@ -223,26 +234,56 @@ class Trainer:
             "stopped_early": report.stopped_early,
         }
 
-    def _evaluate(self, staged: StagedLM, batches: Iterable[Batch]) -> tuple[Figures, float, float]:
-        last = staged.num_layers
-        if self.config.routing_threshold == 0:
-            return evaluate_exits(staged, batches, layers=[last])[last], 0.0, 1.0
-        assert self.config.exit_layer is not None
-        if self.config.exit_layer == last:
-            raise ConfigError(
-                f"exit_layer={last} is the last layer: tokens can only leave before it"
-            )
-        thresholds = {self.config.exit_layer: self.config.routing_threshold}
-        routed = evaluate_routed(staged, batches, SoftmaxConfidence(), thresholds)
+    def _evaluate(self, lm: StagedLM, batches: Iterable[Batch]) -> tuple[Figures, float, float]:
+        last, exit_layer = lm.num_layers, self._require_exit(lm)
+        if exit_layer is None:
+            exits = evaluate_exits(lm, self._tokens(batches), [last], reader="selection")
+            return exits[last], 0.0, 1.0
+        thresholds = {exit_layer: self.config.routing_threshold}
+        routed = evaluate_routed(
+            lm, self._tokens(batches), SoftmaxConfidence(), thresholds, reader="selection"
+        )
         return routed.figures, routed.shallow_ratio, routed.compute_cost
 
+    def _require_exit(self, lm: StagedLM) -> int | None:
+        """The layer where tokens may leave, which this model must have; None without routing."""
+        exit_layer = self.config.exit_layer
+        if self.config.routing_threshold == 0 or exit_layer is None:
+            return None
+        lm.require_exit(exit_layer)
+        if exit_layer == lm.num_layers:
+            raise ConfigError(f"exit_layer={exit_layer} is the last layer: tokens leave before it")
+        return exit_layer
+
     def _staged(self, model: Model) -> StagedLM:
-        staged = model.lm if isinstance(model, ClassicTransformer) else model
-        if staged.config.vocab_size != self.vocab_size:
+        lm = staged(model)
+        if lm.config.vocab_size != self.vocab_size:
             raise ConfigError(
-                f"the model has {staged.config.vocab_size} types, the Trainer {self.vocab_size}"
+                f"the model has {lm.config.vocab_size} types, the Trainer {self.vocab_size}"
             )
-        return staged.to(self.device)
+        return lm.to(self.device)
+
+    def _tokens(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        require_reader(batches, "selection")
+        for x, y in batches:
+            self._require_tokens(x, y)
+            yield x, y
+
+    def _require_tokens(self, x: Tensor, y: Tensor) -> None:
+        """Inputs and targets are token ids of one shape."""
+        if x.ndim != 2 or x.shape != y.shape or not x.numel():
+            raise DataError(
+                f"a batch is (x, y), each (batch, seq): not {tuple(x.shape)} and {tuple(y.shape)}"
+            )
+        # On a GPU looking at the ids would make every step wait; its own check stops them there.
+        for ids in (x, y):
+            if ids.device.type == "cpu" and not 0 <= int(ids.min()) <= int(ids.max()) < (
+                self.vocab_size
+            ):
+                raise DataError(
+                    f"token ids must be from 0 to {self.vocab_size - 1}: "
+                    f"found {int(ids.min())} to {int(ids.max())}"
+                )
 
 
 class EpochLines(Callback):
@@ -256,7 +297,7 @@ class EpochLines(Callback):
         judged = evaluation.judged
         print(
             f"Epoch {evaluation.epoch}/{self.max_epochs} - "
-            f"Train PPL: {math.exp(evaluation.train_loss):.4f} | "
+            f"Train PPL: {perplexity(evaluation.train_loss):.4f} | "
             f"Val PPL: {judged.ppl:.4f} | Val Acc: {judged.acc:.2%}"
         )
         if evaluation.improved:

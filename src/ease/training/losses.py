@@ -13,10 +13,7 @@ from ease.model import StagedLM
 
 
 class Objective(Protocol):
-    """A model and a batch -> the scalar to minimise. `layers` are the exits that it reads."""
-
-    @property
-    def layers(self) -> tuple[int, ...]: ...
+    """A model and a batch -> the scalar to minimise."""
 
     def __call__(self, model: StagedLM, x: Tensor, y: Tensor) -> Tensor: ...
 
@@ -30,8 +27,12 @@ class LayerLosses:
 
     def __init__(self, weights: Mapping[int, float]) -> None:
         for layer, weight in weights.items():
-            if not math.isfinite(weight) or weight < 0:
-                raise ConfigError(f"the loss weight of layer {layer} is {weight}: it must be >= 0")
+            if not (isinstance(layer, int) and layer >= 1):
+                raise ConfigError(f"a loss weight is given to layer {layer!r}: layers count from 1")
+            if not (isinstance(weight, (int, float)) and 0 <= weight < math.inf):
+                raise ConfigError(
+                    f"the loss weight of layer {layer} is {weight!r}: it must be a number >= 0"
+                )
         self.weights = {layer: weights[layer] for layer in sorted(weights) if weights[layer] > 0}
         if not self.weights:
             raise ConfigError("no layer carries a loss: give at least one a weight above 0")

@@ -63,6 +63,9 @@ def build_optimizer(
     It is the fused one on CPU and GPU alike. On a GPU the rate is a tensor, so that a captured
     step reads it afresh.
     """
+    for name, value in (("learning rate", lr), ("weight decay", weight_decay)):
+        if not (math.isfinite(value) and value >= 0):
+            raise ConfigError(f"the {name} is {value}: it must be a finite number >= 0")
     scales = dict(lr_scales or {})
     for layer, scale in scales.items():
         if not 1 <= layer <= model.num_layers:
@@ -79,20 +82,20 @@ def build_optimizer(
     for parameter in model.parameters():
         if parameter.requires_grad:
             groups.setdefault(scale_of.get(parameter, 1.0), []).append(parameter)
-    on_gpu = model.embedding.weight.device.type == "cuda"
+    device = model.embedding.weight.device
     return AdamW(
         [
-            {"params": parameters, "lr": _rate(lr * scale, on_gpu), "scale": scale}
+            {"params": parameters, "lr": _rate(lr * scale, device), "scale": scale}
             for scale, parameters in groups.items()
         ],
         weight_decay=weight_decay,
         fused=True,
-        capturable=on_gpu,
+        capturable=device.type == "cuda",
     )
 
 
-def _rate(lr: float, on_gpu: bool) -> float | torch.Tensor:
-    return torch.tensor(lr, device="cuda") if on_gpu else lr
+def _rate(lr: float, device: torch.device) -> float | torch.Tensor:
+    return torch.tensor(lr, device=device) if device.type == "cuda" else lr
 
 
 def set_learning_rate(optimizer: Optimizer, lr: float) -> None:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ease.data import Batch
 from ease.errors import NonFiniteError
 from ease.model import StagedLM
 from ease.training.losses import Objective
 
-Batch = tuple[Tensor, Tensor]
 T = TypeVar("T")
 
 

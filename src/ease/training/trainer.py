@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ease.data import require_reader
+from ease.data import Batch, require_reader
 from ease.errors import DataError, NonFiniteError
 from ease.evaluation import Figures
 from ease.model import StagedLM
 from ease.training.callbacks import Callback, Evaluation
+from ease.training.feed import Feed
 from ease.training.optim import build_optimizer, learning_rate_factor, set_learning_rate
 from ease.training.phase import Phase
-from ease.training.step import Batch, build_step
+from ease.training.step import build_step
 
 Judge = Callable[[], Mapping[int, Figures]]
-
-
-@runtime_checkable
-class Resumable(Protocol):
-    """Batches that know where they are."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 @dataclass
@@ -75,7 +66,7 @@ class PhaseTrainer:
         require_reader(train, "training")
         self.model = model
         self.phase = phase
-        self.train = train
+        self.feed = Feed(train, phase.optim.accumulate)
         self.judge = judge
         self.callbacks = callbacks
         self.scheduled = optimizer is None
@@ -123,33 +114,30 @@ class PhaseTrainer:
 
     def _train_until_evaluation(self) -> None:
         progress, stop = self.progress, self.phase.stop
+        if progress.loss_steps and self._evaluation_is_due():
+            return  # resumed between a step and its evaluation
         while progress.epoch < stop.max_epochs:
-            for batches in self._groups():
-                self._take(batches)
+            while group := self.feed.next_group():
+                self._take(group)
                 if self._evaluation_is_due():
                     return
             progress.epoch, progress.epoch_steps = progress.epoch + 1, 0
             if stop.evaluate_every is None:
                 return
 
-    def _groups(self) -> Iterator[list[Batch]]:
-        """Batches in groups of `accumulate`: one group makes one step."""
-        batches = iter(self.train)
-        while group := list(itertools.islice(batches, self.phase.optim.accumulate)):
-            yield group
-
-    def _take(self, batches: list[Batch]) -> None:
+    def _take(self, group: list[Batch]) -> None:
         progress = self.progress
         if self.scheduled:
             factor = learning_rate_factor(self.phase.optim, progress.step, self.total_steps)
             set_learning_rate(self.optimizer, self.phase.optim.lr * factor)
         try:
-            loss = self.step(batches)
+            loss = self.step(group)
         except NonFiniteError as error:
-            raise NonFiniteError(
-                f"{error} at step {progress.step + 1} of phase {self.phase.name} "
-                f"(epoch {progress.epoch + 1}, batch {progress.epoch_steps + 1}); "
-                "the weights were not touched. Lower optim.lr, or look at that batch."
+            first, last = self.feed.taken - len(group) + 1, self.feed.taken
+            which = f"batch {last}" if first == last else f"batches {first} to {last}"
+            raise error.at(
+                f"step {progress.step + 1} of phase {self.phase.name}, "
+                f"epoch {progress.epoch + 1}, {which}"
             ) from None
         progress.step += 1
         progress.epoch_steps += 1
@@ -220,7 +208,7 @@ class PhaseTrainer:
             "weights": self._weights(),
             "best_weights": self.best_weights,
             "optimizer": self.optimizer.state_dict(),
-            "train": self.train.state_dict() if isinstance(self.train, Resumable) else None,
+            "feed": self.feed.state_dict(),
             "rng": torch.get_rng_state(),
             "gpu_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
         }
@@ -235,8 +223,7 @@ class PhaseTrainer:
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(state["weights"][name])
         self.optimizer.load_state_dict(state["optimizer"])
-        if isinstance(self.train, Resumable):
-            self.train.load_state_dict(state["train"])
+        self.feed.load_state_dict(state["feed"])
         torch.set_rng_state(state["rng"])
         if state["gpu_rng"] and torch.cuda.is_available():
             torch.cuda.set_rng_state_all(state["gpu_rng"])
