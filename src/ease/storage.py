@@ -60,6 +60,8 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
             if path.exists():
                 path.replace(old)
             beside.replace(path)
+        except StorageError as error:  # `fill` writes under a name that the user never sees
+            raise StorageError(str(error).replace(str(beside), str(path))) from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)
             if old.exists() and not path.exists():

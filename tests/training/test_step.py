@@ -130,10 +130,10 @@ def test_what_is_not_finite_never_reaches_the_weights(kind: str, what: str) -> N
 def test_bf16_autocast_trains_nearly_the_same() -> None:
     losses = []
     for precision in ("fp32", "bf16"):
-        optim = OptimConfig(lr=0.01, precision=precision)  # type: ignore[arg-type]
+        optim = OptimConfig(lr=0.001, precision=precision)  # type: ignore[arg-type]
         report = phase_trainer(optim=optim).run()
         losses.append([look.train_loss for look in report.evaluations])
-    assert losses[1] == pytest.approx(losses[0], rel=0.06)
+    assert losses[1] == pytest.approx(losses[0], rel=0.03)
     assert losses[1] != losses[0]
 
 

@@ -146,10 +146,11 @@ def load_recipe(recipe: str, settings: Sequence[str] = ()) -> RunConfig:
         protocol = resources.files("ease.recipes") / "protocols" / "reference.yaml"
         reset = _merge(parse_yaml(protocol.read_text(encoding="utf-8"), "reference"), overlay)
         values = {**values, **reset}
-    merged = _merge(values, chosen)
-    if isinstance(merged.get("data"), dict) and isinstance(chosen.get("data"), dict):
-        _settle_source(merged["data"], values.get("data"), chosen["data"])
-    return validate({"recipe": name, **merged}, recipe)
+    if _chooses_other(values, chosen, "strategy", "name"):
+        values["strategy"] = {}  # a recipe's keys belong to its own strategy
+    if _chooses_other(values, chosen, "data", "source"):
+        values["data"].pop("subset", None)  # and its subset to its own source
+    return validate({"recipe": name, **_absolute(_merge(values, chosen))}, recipe)
 
 
 def load_config(path: Path) -> RunConfig:
@@ -226,15 +227,24 @@ def _assign(values: dict[str, Any], setting: str) -> None:
     values[last] = parse_yaml(text, f"--set {setting!r}")
 
 
-def _settle_source(data: dict[str, Any], recipe: Any, chosen: dict[str, Any]) -> None:
-    """What follows from choosing another source than the recipe's."""
-    source = chosen.get("source")
-    if not isinstance(source, str):
-        return
-    if isinstance(recipe, dict) and source != recipe.get("source") and "subset" not in chosen:
-        data["subset"] = None  # the recipe's subset is a part of the recipe's own source
-    if Path(source).expanduser().exists():
-        data["source"] = str(Path(source).expanduser().resolve())  # found again from anywhere
+def _chooses_other(
+    values: Mapping[str, Any], chosen: Mapping[str, Any], section: str, key: str
+) -> bool:
+    """Does `--set` replace the value of `key` that the recipe has?"""
+    old, new = values.get(section), chosen.get(section)
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return False
+    return key in old and key in new and old[key] != new[key]
+
+
+def _absolute(values: dict[str, Any]) -> dict[str, Any]:
+    """A local source by its whole path, so that a run finds its text again from anywhere."""
+    data = values.get("data")
+    if isinstance(data, dict) and isinstance(data.get("source"), str):
+        path = Path(data["source"]).expanduser()
+        if path.exists():
+            return {**values, "data": {**data, "source": str(path.resolve())}}
+    return values
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

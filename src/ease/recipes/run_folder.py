@@ -60,7 +60,9 @@ class RunFolder:
             try:
                 torch.save(state, beside)
             except RuntimeError as error:  # torch's own word for a full disk
-                raise StorageError(f"could not write {self.state_file}: {error}") from error
+                raise StorageError(
+                    f"could not write {self.state_file}; is the disk full? ({error})"
+                ) from error
 
         write_file(self.state_file, fill)
 

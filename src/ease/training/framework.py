@@ -133,6 +133,7 @@ class Trainer:
 
     >>> import torch
     >>> from ease import StandardTransformer, Trainer, create_standard_config
+    >>> _ = torch.manual_seed(0)
     >>> model = StandardTransformer(vocab_size=10, dim=8, num_layers=2, num_heads=2)
     >>> trainer = Trainer(create_standard_config(2), vocab_size=10)
     >>> x = torch.zeros(2, 4, dtype=torch.long)
