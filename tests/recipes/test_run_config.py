@@ -246,3 +246,19 @@ def test_another_strategy_may_be_set_on_a_recipe() -> None:
     assert load_recipe("standard", ["strategy.name=discriminative"]).strategy.name == (
         "discriminative"
     )
+
+
+def test_another_strategy_drops_the_recipes_keys_and_knows_its_own() -> None:
+    config = load_recipe("quickstart", ["strategy.name=discriminative", "strategy.decay=3"])
+    assert config.strategy.model_dump() == {"name": "discriminative", "decay": 3.0}
+    with pytest.raises(ConfigError, match=r"strategy\.decay is a key of another strategy"):
+        load_recipe("quickstart", ["strategy.name=standard", "strategy.decay=3"])
+
+
+def test_a_local_source_is_kept_by_its_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "text.txt").write_text("some words")
+    monkeypatch.chdir(tmp_path)
+    config = load_recipe("standard", ["data.source=text.txt"])
+    assert config.data.source == str(tmp_path.resolve() / "text.txt")

@@ -242,7 +242,7 @@ def _absolute(values: dict[str, Any]) -> dict[str, Any]:
     data = values.get("data")
     if isinstance(data, dict) and isinstance(data.get("source"), str):
         path = Path(data["source"]).expanduser()
-        if path.exists():
+        if data["source"] != "stdlib" and path.exists():
             return {**values, "data": {**data, "source": str(path.resolve())}}
     return values
 
@@ -264,6 +264,8 @@ def _explain(error: Mapping[str, Any]) -> str:
     path = [part for part in path if part not in tried and "[" not in part]
     key = ".".join(path)
     if error["type"] == "extra_forbidden":
+        if key in known_keys():
+            return f"{key} is a key of another strategy than the one chosen"
         near = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.5)
         return f"unknown key {key}" + (f": did you mean {near[0]}?" if near else "")
     message = str(error["msg"]).removeprefix("Value error, ")
