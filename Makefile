@@ -10,6 +10,7 @@ READY := $(VENV)/.ready
 help:
 	@echo "make demo   train a small early-exit model on real text, and see what it reached"
 	@echo "make test   run the tests"
+	@echo "make setup  only make .venv, which the others do by themselves"
 	@echo "make slow   run the tests that take long"
 	@echo "make check  lint, types, and the order of the packages"
 	@echo "make bench  compare the training step with a plain loop"
