@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 
 # The buffer of one chunk. A CPU is as fast with a small one; a GPU wants few launches.
 BUFFER_BYTES = {"cpu": 40 << 20, "cuda": 128 << 20}
+HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
 def chunk_rows(vocab_size: int, device: torch.device) -> int:
@@ -100,7 +101,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
 
 def _best_way(features: Tensor) -> Callable[..., tuple[Tensor, Tensor | None, Tensor | None]]:
     """Kernels for narrow models in bf16 on a GPU, where Triton is installed; else chunks."""
-    if features.device.type == "cuda" and importlib.util.find_spec("triton"):
+    if features.device.type == "cuda" and HAS_TRITON:
         from ease.model import fused_loss
 
         if fused_loss.fits(features):

@@ -32,8 +32,8 @@ Watch = Callable[[Batches], Iterable[tuple[Tensor, Tensor]]]
 
 
 def evaluate_folder(
-    folder: Path,
-    data: Path | None = None,
+    folder: str | Path,
+    data: str | Path | None = None,
     split: str = "test",
     seq_len: int | None = None,
     fields: Sequence[str] | None = None,
@@ -45,12 +45,12 @@ def evaluate_folder(
     `folder` is a run or a model folder. Without `data`, the text is the run's own split. Block
     length and fields are the run's unless they are given.
 
-    >>> from pathlib import Path
     >>> from ease import evaluate_folder
-    >>> evaluate_folder(Path("no/such/run"))
+    >>> evaluate_folder("no/such/run")
     Traceback (most recent call last):
     ease.errors.DataError: no/such/run is not a folder: give a run or a model folder
     """
+    folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder: give a run or a model folder")
     run = RunFolder(folder)
@@ -64,7 +64,7 @@ def evaluate_folder(
     length = seq_len or (config.data if config else DataConfig()).seq_len
     if data is not None:
         wanted = fields or (config.data if config else DataConfig()).fields
-        blocks, described = _file_blocks(data, tokenizer, length, wanted)
+        blocks, described = _file_blocks(Path(data), tokenizer, length, wanted)
         name = "data"
     else:
         if config is None:
@@ -74,7 +74,7 @@ def evaluate_folder(
     batches = Batches(blocks, max(1, BATCH_TOKENS // length))
     return {
         **({"recipe": config.recipe, "seed": config.seed} if config else {}),
-        **_standing(config, data, split),
+        **_standing(config, data is not None, split),
         "data": described,
         "model": model_result(model),
         "seq_len": length,
@@ -83,12 +83,12 @@ def evaluate_folder(
     }
 
 
-def _standing(config: RunConfig | None, data: Path | None, split: str) -> dict[str, Any]:
+def _standing(config: RunConfig | None, own_text: bool, split: str) -> dict[str, Any]:
     """Whether the figures are held out, as far as it can be known."""
     if config is None:
         return {}
     standing = protocol_result(config.protocol)
-    if data is not None and standing["held_out"]:
+    if own_text and standing["held_out"]:
         del standing["held_out"]  # nobody knows what the model has seen of this file
     elif split != "test" and standing["held_out"]:
         standing |= {"held_out": False, "note": f"{split} is not held out: training read it"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,24 +20,19 @@ from ease.training.losses import Objective
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class TrainStep:
     """One update of the weights from one or more batches of equal weight."""
 
-    def __init__(
-        self,
-        model: StagedLM,
-        objective: Objective,
-        optimizer: Optimizer,
-        grad_clip: float,
-        autocast_dtype: torch.dtype | None = None,
-    ) -> None:
-        self.model = model
-        self.objective = objective
-        self.optimizer = optimizer
-        self.grad_clip = grad_clip
-        self.autocast_dtype = autocast_dtype
-        self.device = model.embedding.weight.device
-        self.parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    model: StagedLM
+    objective: Objective
+    optimizer: Optimizer
+    grad_clip: float
+    autocast_dtype: torch.dtype | None = None
+
+    def __post_init__(self) -> None:
+        self.device = self.model.embedding.weight.device
+        self.parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
 
     def __call__(self, batches: Sequence[Batch]) -> float:
         """The loss before the update. Where it is not finite, the weights stay as they are."""
@@ -47,10 +43,10 @@ class TrainStep:
         # The one transfer from the device that a step makes.
         loss, norm = self._gradients(batches).tolist()
         if not (math.isfinite(loss) and math.isfinite(norm)):
-            what = (
-                f"the loss is {loss}" if not math.isfinite(loss) else "the gradient is not finite"
+            finite_loss = math.isfinite(loss)
+            raise NonFiniteError(
+                "the gradient is not finite" if finite_loss else f"the loss is {loss}"
             )
-            raise NonFiniteError(what)
         self._update()
         return float(loss)
 
@@ -75,6 +71,7 @@ class TrainStep:
         return torch.autocast(self.device.type, self.autocast_dtype, cache_enabled=False)
 
 
+@dataclass(eq=False)
 class GraphedTrainStep(TrainStep):
     """The same step on a GPU, replayed from two CUDA graphs: small models are bound by launches.
 
@@ -82,17 +79,11 @@ class GraphedTrainStep(TrainStep):
     bad batch before it touches the weights. Batches of another shape run as they are.
     """
 
-    WARM_UP = 3  # steps run as they are, so that the optimiser and libraries have their state
+    # Steps that run as they are, so that the optimiser and the libraries have their state.
+    WARM_UP: ClassVar = 3
 
-    def __init__(
-        self,
-        model: StagedLM,
-        objective: Objective,
-        optimizer: Optimizer,
-        grad_clip: float,
-        autocast_dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(model, objective, optimizer, grad_clip, autocast_dtype)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.warmed = 0
         self.static: list[Batch] = []  # the captured graphs read their batches from here
         self.replaying = False
