@@ -168,3 +168,12 @@ def test_json_is_readable_and_has_no_nan(tmp_path: Path) -> None:
             write_json(path, value)
     assert names(tmp_path) == ["value.json"]
     assert "é" in path.read_text(encoding="utf-8")
+
+
+def test_a_folder_may_hold_folders(tmp_path: Path) -> None:
+    def fill(folder: Path) -> None:
+        (folder / "inside").mkdir()
+        (folder / "inside" / "file").write_text("x")
+
+    write_folder(tmp_path / "made", fill)
+    assert (tmp_path / "made" / "inside" / "file").read_text() == "x"

@@ -26,10 +26,14 @@ def checked(kind: type[S], **values: Any) -> S:
         raise ConfigError(explain(error)) from None
 
 
-def explain(error: ValidationError) -> str:
-    """The first mistake in one line: the key, what is wrong with it, and what was given."""
+def explain(error: ValidationError, key: str | None = None) -> str:
+    """The first mistake in one line: the key, what is wrong with it, and what was given.
+
+    `key` replaces pydantic's own name of the place.
+    """
     first = error.errors()[0]
-    key = ".".join(map(str, first["loc"]))
+    if key is None:
+        key = ".".join(map(str, first["loc"]))
     message = first["msg"].removeprefix("Value error, ")
     given = "" if isinstance(first["input"], dict) else f" (got {first['input']!r})"
     return f"{key}: {message}{given}" if key else message

@@ -160,3 +160,12 @@ def test_a_chunk_fits_its_buffer_unless_it_is_as_small_as_it_gets(vocab: int, bu
     assert 64 <= rows <= 4096
     assert rows == 64 or rows * vocab * 4 <= buffer
     assert rows == 4096 or (rows + 64) * vocab * 4 > buffer
+
+
+def test_a_second_backward_pass_is_refused_not_wrong() -> None:
+    features = torch.randn(4, 8, requires_grad=True)
+    weight = torch.randn(11, 8, requires_grad=True)
+    loss = 0.5 * linear_cross_entropy(features, weight, torch.arange(4), torch.ones(4))
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="compute the loss again"):
+        loss.backward()

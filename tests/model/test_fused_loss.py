@@ -42,6 +42,17 @@ def test_fused_and_chunked_agree(
             assert (gradient - other).norm().item() < limit
 
 
+def test_rows_of_very_negative_logits_stay_finite() -> None:
+    from ease.model import fused_loss
+
+    features = torch.ones(130, 64, device="cuda", dtype=torch.bfloat16)
+    weight = torch.full((65, 64), -4.0, device="cuda", dtype=torch.bfloat16)  # logits of -256
+    targets, scale = torch.zeros(130, device="cuda").long(), torch.ones(130, device="cuda")
+    loss, *gradients = fused_loss.fused_loss(features, weight, targets, scale, (True, True))
+    assert loss.item() == pytest.approx(130 * 4.174387, rel=1e-4)  # log(65) each
+    assert all(torch.isfinite(gradient).all() for gradient in gradients if gradient is not None)
+
+
 def test_wide_or_full_precision_features_take_the_chunks() -> None:
     narrow = torch.zeros(4, 64, device="cuda")
     assert chunked_loss._best_way(narrow) is chunked_loss._chunked

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
+from ease import DataError
 from ease.model import chunked_loss
 from ease.model.head import Head
 from model.largest_tensor import Watch
@@ -81,3 +82,10 @@ def test_an_exit_reads_its_own_norm_and_head() -> None:
         torch.testing.assert_close(output.confidence(), probabilities.amax(dim=-1))
         at_target = probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
         torch.testing.assert_close(output.scores(targets).loss, -at_target.log())
+
+
+def test_targets_of_another_shape_are_refused() -> None:
+    output = tiny_model()(random_ids(2, 5))[-1]
+    for use in (output.loss, output.scores):
+        with pytest.raises(DataError, match=r"targets of shape \(5, 2\) do not fit"):
+            use(random_ids(5, 2))

@@ -165,3 +165,36 @@ def test_heads_are_counted_once_however_many_share_them() -> None:
     tied = StageShape(layers=1, head="tied")
     assert tiny_model(own, own).num_parameters() - tiny_model(own, shared).num_parameters() == 184
     assert tiny_model(own, own).num_parameters() - tiny_model(tied, tied).num_parameters() == 368
+
+
+def test_a_model_in_bf16_keeps_its_positions() -> None:
+    model = tiny_model().bfloat16()
+    model(random_ids(1, 700))
+    cos, sin = model.layers[0].attention.rotary.tables[-1]
+    angles = torch.outer(
+        torch.arange(700.0, dtype=torch.float64), 10_000.0 ** -torch.tensor([0.0, 0.5])
+    )
+    assert cos.dtype == torch.float32
+    torch.testing.assert_close(cos[:700, :2].double(), angles.cos(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(sin[:700, 2:].double(), angles.sin(), atol=1e-6, rtol=0)
+
+
+def test_a_longer_sequence_does_not_move_the_table_that_a_graph_reads() -> None:
+    model = tiny_model()
+    short, long = random_ids(1, 4), random_ids(1, 64)
+    model(short)
+    rotary = model.layers[0].attention.rotary
+    first = rotary.tables[0][0]
+    before = model(short)[-1].logits()
+    model(long)
+    assert rotary.tables[0][0] is first
+    torch.testing.assert_close(model(short)[-1].logits(), before, atol=0, rtol=0)
+
+
+def test_one_seed_gives_the_same_layers_whatever_the_exits() -> None:
+    one = tiny_model(StageShape(layers=2), seed=3)
+    two = tiny_model(StageShape(layers=1), StageShape(layers=1), seed=3)
+    for left, right in zip(one.layers, two.layers, strict=True):
+        for first, second in zip(left.parameters(), right.parameters(), strict=True):
+            assert torch.equal(first, second)
+    assert torch.equal(one.embedding.weight, two.embedding.weight)

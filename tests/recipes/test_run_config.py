@@ -262,3 +262,9 @@ def test_a_local_source_is_kept_by_its_whole_path(
     monkeypatch.chdir(tmp_path)
     config = load_recipe("standard", ["data.source=text.txt"])
     assert config.data.source == str(tmp_path.resolve() / "text.txt")
+
+
+@pytest.mark.parametrize("value", ["xx", "[1, a]", "[.nan]"])
+def test_the_key_of_a_value_of_several_kinds_is_named_as_a_recipe_spells_it(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"deep-supervision: strategy\.weights: "):
+        load_recipe("deep-supervision", [f"strategy.weights={value}"])

@@ -107,3 +107,20 @@ def test_a_cpu_trains_in_float32_and_a_gpu_in_bf16_unless_told_otherwise() -> No
 def test_settings_that_cannot_train_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         OptimConfig.model_validate(wrong)
+
+
+@pytest.mark.parametrize(
+    ("lr", "weight_decay", "name"),
+    [
+        (float("nan"), 0.0, "learning rate"),
+        (-1.0, 0.0, "learning rate"),
+        (float("inf"), 0.0, "learning rate"),
+        (0.1, float("nan"), "weight decay"),
+        (0.1, -0.5, "weight decay"),
+    ],
+)
+def test_rates_that_would_spoil_the_weights_are_refused(
+    lr: float, weight_decay: float, name: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"the {name} is"):
+        build_optimizer(tiny_model(), lr, weight_decay)

@@ -160,6 +160,26 @@ def test_a_captured_step_is_the_plain_one_and_still_stops_what_is_not_finite() -
     )
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need an NVIDIA GPU")
+def test_groups_of_another_size_and_longer_sequences_may_stand_between_captured_steps() -> None:
+    from ease.training import build_optimizer
+    from ease.training.step import GraphedTrainStep, TrainStep
+
+    pairs, losses = random_batches(30), []
+    groups = [pairs[i : i + 2] for i in range(0, 30, 2)]
+    groups[7] = groups[7][:1]  # the rest of an epoch
+    for kind in (TrainStep, GraphedTrainStep):
+        model = tiny_model().cuda()
+        step = kind(model, LayerLosses({2: 1.0}), build_optimizer(model, 0.01, 0.01), 1.0)
+        losses.append([])
+        for number, group in enumerate(groups):
+            losses[-1].append(step(group))
+            if number == 10:  # an evaluation on longer text makes a longer table of positions
+                model(torch.zeros(1, 500, dtype=torch.long, device="cuda"))
+                torch.full((1 << 20,), torch.nan, device="cuda")  # over whatever was let go
+    assert losses[1] == pytest.approx(losses[0], abs=1e-4)
+
+
 def test_a_cpu_never_captures() -> None:
     model = tiny_model()
     optimizer = torch.optim.AdamW(model.parameters(), capturable=False)

@@ -32,16 +32,13 @@ def train(
     """Train a recipe, test it, and keep everything in a run folder."""
     config = load_recipe(recipe, settings or [])
     folder = choose_folder(config, out, resume)
-    if folder.finished:
-        result = folder.result()
-    else:
-        with open_display() as display, interruptible() as stop:
-            try:
-                result = Run(config, folder, display.say, [display, stop]).train()
-            except (InterruptedRunError, KeyboardInterrupt):
-                words = ["ease", "train", recipe, "--resume", "--out", str(folder.path)]
-                words += [word for setting in settings or [] for word in ("--set", setting)]
-                raise InterruptedRunError(f"interrupted; to go on: {shlex.join(words)}") from None
+    with open_display() as display, interruptible() as stop:
+        try:
+            result = Run(config, folder, display.say, [display, stop]).train()
+        except (InterruptedRunError, KeyboardInterrupt):
+            words = ["ease", "train", recipe, "--resume", "--out", str(folder.path)]
+            words += [word for setting in settings or [] for word in ("--set", setting)]
+            raise InterruptedRunError(f"interrupted; to go on: {shlex.join(words)}") from None
     print_splits(result["splits"], result["model"]["num_layers"])
     print()
     print(headline(result))

@@ -2,7 +2,7 @@
 
 from ease.data.config import DataConfig
 from ease.data.corpus import Corpus, load_corpus, text_blocks
-from ease.data.packing import Batch, Batches, Blocks, ProtocolName
+from ease.data.packing import Batch, Batches, Blocks, ProtocolName, require_tokens
 from ease.data.sources import Say
 from ease.data.splits import Reader, SplitName, Splits, require_reader
 from ease.data.tokenizers import Tokenizer, load_tokenizer
@@ -22,5 +22,6 @@ __all__ = [
     "load_corpus",
     "load_tokenizer",
     "require_reader",
+    "require_tokens",
     "text_blocks",
 ]

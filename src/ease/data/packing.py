@@ -20,6 +20,23 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 _DOCUMENTS_AT_ONCE = 1000
 
 
+def require_tokens(batch: Batch, vocab_size: int) -> None:
+    """Raise unless a batch is inputs and targets of one shape whose ids a model knows."""
+    x, y = batch
+    if x.ndim != 2 or x.shape != y.shape or not x.numel():
+        raise DataError(
+            f"a batch is (x, y), each (batch, seq): not {tuple(x.shape)} and {tuple(y.shape)}"
+        )
+    for ids in (x, y):
+        # To look at ids on a GPU would make every step wait; there the device refuses them.
+        if ids.device.type == "cpu":
+            low, high = (int(end) for end in ids.aminmax())
+            if low < 0 or high >= vocab_size:
+                raise DataError(
+                    f"token ids must be from 0 to {vocab_size - 1}: found {low} to {high}"
+                )
+
+
 def pack(tokenizer: Tokenizer, documents: Sequence[str], limit: int | None = None) -> Ids:
     """The documents' tokens, end-of-text between them; no more text is read than `limit` needs."""
     end = tokenizer.end_of_text

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ease.data import Batch, Reader, require_reader
+from ease.data import Batch, Reader, require_reader, require_tokens
 from ease.errors import ConfigError, DataError
 from ease.exits import ExitPolicy
 from ease.model import ClassicTransformer, StagedLM, StageOutput, staged
-from ease.model.head import TokenScores
 
 Model = StagedLM | ClassicTransformer
 
@@ -97,10 +96,10 @@ def evaluate_exits(
 
 @dataclass(frozen=True)
 class RoutedFigures:
-    """A model whose tokens may leave at `exit_layer`, computed densely."""
+    """A model whose tokens may leave before its last layer, computed densely."""
 
     figures: Figures
-    shallow_ratio: float
+    shallow_ratio: float  # the share of tokens that left early
     compute_cost: float  # the layer cost
 
 
@@ -140,7 +139,7 @@ def evaluate_routed(
             if not last:
                 leaves = alive & (policy.score(output) >= thresholds[output.layer])
                 left += int(leaves.sum().item())
-            scores: TokenScores = output.scores(y)
+            scores = output.scores(y)
             loss = torch.where(leaves, scores.loss, loss)
             correct = torch.where(leaves, scores.correct, correct)
             layer_tokens += output.layer * int(leaves.sum().item())
@@ -161,6 +160,7 @@ def _outputs(
     try:
         with torch.no_grad():
             for x, y in batches:
+                require_tokens((x, y), model.config.vocab_size)
                 yield model(x.to(device), until=until), y.to(device)
     finally:
         model.train(training)

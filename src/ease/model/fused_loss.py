@@ -75,7 +75,8 @@ def _features_kernel(
     for start in range(first, first + share, types):
         type_ = start + tl.arange(0, types)
         _, w, logits = _logits(features, weight, row, type_, dims, tokens, vocab, dim)
-        # Outside the vocabulary w is zero, so those types add nothing.
+        # Outside the vocabulary the logits are zero, far above a row of very negative ones.
+        logits = tl.where((type_ < vocab)[None, :], logits, -float("inf"))
         p = tl.exp(logits - normaliser[:, None])
         expected += tl.dot(p.to(w.dtype), w)
     where = (tl.program_id(1) * tokens + row)[:, None] * dim + dims[None, :]

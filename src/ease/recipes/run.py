@@ -55,7 +55,9 @@ class Run:
         self.device = choose_device(config.device)
 
     def train(self) -> dict[str, Any]:
-        """Everything, to the end; returns what `result.json` holds."""
+        """Everything, to the end; returns what `result.json` holds, also of an earlier session."""
+        if self.folder.finished:
+            return self.folder.result()
         state = self.folder.load_state()
         corpus = load_corpus(self.config.data, self.config.protocol, progress=self.say)
         for line in corpus.lines:
@@ -232,6 +234,4 @@ def train_recipe(
     """
     config = load_recipe(recipe, settings)
     folder = choose_folder(config, out, resume)
-    if folder.finished:
-        return folder.path, folder.result()
     return folder.path, Run(config, folder, say, watchers).train()

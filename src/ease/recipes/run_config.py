@@ -17,7 +17,7 @@ from ease.data import DataConfig, ProtocolName
 from ease.errors import ConfigError
 from ease.model import ModelConfig, StageShape
 from ease.model.config import HeadKind, Norm
-from ease.settings import Settings
+from ease.settings import Settings, explain
 from ease.training import OptimConfig, StopConfig
 from ease.training.strategies import StrategyConfig
 
@@ -59,7 +59,7 @@ class ModelSection(Settings):
         try:
             self.build(vocab_size=1)
         except ValidationError as error:
-            raise ValueError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+            raise ValueError(explain(error)) from None
         return self
 
     def build(self, vocab_size: int) -> ModelConfig:
@@ -167,8 +167,7 @@ def validate(values: Mapping[str, Any], where: str) -> RunConfig:
     try:
         return RunConfig.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{where}: {_explain(dict(first))}") from None
+        raise ConfigError(f"{where}: {_explain(error)}") from None
 
 
 def _read_recipe(recipe: str) -> tuple[str, dict[str, Any]]:
@@ -256,27 +255,24 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _explain(error: Mapping[str, Any]) -> str:
-    """One line that names the key, what is wrong with it, and what was given."""
+def _explain(error: ValidationError) -> str:
+    """One line on the first mistake, with the key as a recipe spells it."""
+    first = error.errors()[0]
     # A location also names the member of a union that was tried: that is no part of the key.
     tried = {config.model_fields["name"].default for config in get_args(StrategyConfig)}
-    path = [str(part) for part in error["loc"]]
-    path = [part for part in path if part not in tried and "[" not in part]
-    key = ".".join(path)
-    if error["type"] == "extra_forbidden":
-        if key in known_keys():
-            return f"{key} is a key of another strategy than the one chosen"
-        near = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.5)
-        return f"unknown key {key}" + (f": did you mean {near[0]}?" if near else "")
-    message = str(error["msg"]).removeprefix("Value error, ")
-    given = error.get("input")
-    shown = "" if isinstance(given, Mapping) else f" (got {given!r})"
-    return f"{key or 'the recipe'}: {message}{shown}"
+    path = [str(part) for part in first["loc"]]
+    key = ".".join(part for part in path if part not in tried and "[" not in part)
+    if first["type"] != "extra_forbidden":
+        return explain(error, key)
+    if key in known_keys():
+        return f"{key} is a key of another strategy than the one chosen"
+    near = difflib.get_close_matches(key, known_keys(), n=1, cutoff=0.5)
+    return f"unknown key {key}" + (f": did you mean {near[0]}?" if near else "")
 
 
-def known_keys(model: type[BaseModel] = RunConfig, prefix: str = "") -> list[str]:
+def known_keys() -> list[str]:
     """Every key that a recipe may have, dotted."""
-    return list(dict.fromkeys(_keys(model, prefix)))
+    return list(dict.fromkeys(_keys(RunConfig, "")))
 
 
 def _keys(model: type[BaseModel], prefix: str) -> Iterator[str]:

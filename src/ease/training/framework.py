@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ease.data import Batch, require_reader
+from ease.data import Batch, require_reader, require_tokens
 from ease.errors import ConfigError, DataError, NonFiniteError
 from ease.evaluation import Figures, evaluate_exits, evaluate_routed, perplexity
 from ease.exits import SoftmaxConfidence
@@ -160,7 +160,7 @@ class Trainer:
 
     def compute_loss(self, model: Model, x: Tensor, y: Tensor) -> Tensor:
         """The weighted loss of one batch. Heads of layers without weight are not run."""
-        self._require_tokens(x, y)
+        require_tokens((x, y), self.vocab_size)
         return self.objective(self._staged(model), x.to(self.device), y.to(self.device))
 
     def train_epoch(self, model: Model, batches: Iterable[Batch], optimizer: Optimizer) -> float:
@@ -171,7 +171,6 @@ class Trainer:
         lm.train()
         losses: list[float] = []
         for number, batch in enumerate(batches, start=1):
-            self._require_tokens(*batch)
             try:
                 losses.append(step([batch]))
             except NonFiniteError as error:
@@ -238,12 +237,9 @@ class Trainer:
     def _evaluate(self, lm: StagedLM, batches: Iterable[Batch]) -> tuple[Figures, float, float]:
         last, exit_layer = lm.num_layers, self._require_exit(lm)
         if exit_layer is None:
-            exits = evaluate_exits(lm, self._tokens(batches), [last], reader="selection")
-            return exits[last], 0.0, 1.0
+            return evaluate_exits(lm, batches, [last], reader="selection")[last], 0.0, 1.0
         thresholds = {exit_layer: self.config.routing_threshold}
-        routed = evaluate_routed(
-            lm, self._tokens(batches), SoftmaxConfidence(), thresholds, reader="selection"
-        )
+        routed = evaluate_routed(lm, batches, SoftmaxConfidence(), thresholds, reader="selection")
         return routed.figures, routed.shallow_ratio, routed.compute_cost
 
     def _require_exit(self, lm: StagedLM) -> int | None:
@@ -263,28 +259,6 @@ class Trainer:
                 f"the model has {lm.config.vocab_size} types, the Trainer {self.vocab_size}"
             )
         return lm.to(self.device)
-
-    def _tokens(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        require_reader(batches, "selection")
-        for x, y in batches:
-            self._require_tokens(x, y)
-            yield x, y
-
-    def _require_tokens(self, x: Tensor, y: Tensor) -> None:
-        """Inputs and targets are token ids of one shape."""
-        if x.ndim != 2 or x.shape != y.shape or not x.numel():
-            raise DataError(
-                f"a batch is (x, y), each (batch, seq): not {tuple(x.shape)} and {tuple(y.shape)}"
-            )
-        # On a GPU looking at the ids would make every step wait; its own check stops them there.
-        for ids in (x, y):
-            if ids.device.type == "cpu" and not 0 <= int(ids.min()) <= int(ids.max()) < (
-                self.vocab_size
-            ):
-                raise DataError(
-                    f"token ids must be from 0 to {self.vocab_size - 1}: "
-                    f"found {int(ids.min())} to {int(ids.max())}"
-                )
 
 
 class EpochLines(Callback):

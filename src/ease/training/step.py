@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from ease.data import Batch
+from ease.data import Batch, require_tokens
 from ease.errors import NonFiniteError
 from ease.model import StagedLM
 from ease.training.losses import Objective
@@ -36,6 +36,8 @@ class TrainStep:
 
     def __call__(self, batches: Sequence[Batch]) -> float:
         """The loss before the update. Where it is not finite, the weights stay as they are."""
+        for batch in batches:
+            require_tokens(batch, self.model.config.vocab_size)
         batches = [
             (x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True))
             for x, y in batches
